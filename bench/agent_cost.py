@@ -1,5 +1,5 @@
-"""What the agent costs at rest, as JSON: CPU share of one core and memory, on worker and
-controller.
+"""Measures what the agent costs at rest, on worker and controller: its share of one core, and
+memory, as JSON.
 
     python bench/agent_cost.py [--seconds 60] [--nodes 3]
 

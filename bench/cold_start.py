@@ -1,10 +1,10 @@
 """How long the API's first answer takes after a cold start: `python -m bench.cold_start`.
 
 A process of Lambda's own runtime client starts on Python 3.13 with the built layers and gets one
-`GET /v1/runs`; the table it asks answers at once and is empty. What Lambda needs to fetch and
+`GET /v1/runs`; its table is empty and answers at once. The time that Lambda needs to fetch and
 unpack the code is not in the numbers. On a busy machine the CPU time says more than the time that
-passed. The layers hold packages for arm64: on another machine, the few that are no pure Python come
-from wheels of this machine.
+passed. The layers hold packages for arm64. On another kind of machine, the few packages that are
+not pure Python come from wheels for that machine.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     python -m bench.ddp_speed [--rounds 3]
 
 Each round runs, one after another, the plain program (bench/plain_ddp.py) with 8 ranks on 2 nodes
-and with 2 ranks, the trainer with 8 ranks on 2 nodes, and what no trainer can be faster than: the
-reduction alone, by shared memory and by gloo. Nodes are launchers on loopback. Writes
+and with 2 ranks, the trainer with 8 ranks on 2 nodes, and the reduction alone, by shared memory and
+by gloo: no trainer can be faster than that. Nodes are launchers on loopback. Writes
 build/bench/ddp_speed.json and fails when the medians miss the goals.
 """
 
@@ -132,8 +132,8 @@ def reduction(ranks: int, nodes: int, times: int, kind: str) -> float:
     ]
     os.close(writer)
     codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
-    with os.fdopen(reader) as told:
-        text = told.read()
+    with os.fdopen(reader) as stream:
+        text = stream.read()
     if any(codes):
         raise SystemExit(f"the reduction alone ended with {codes}")
     return float(text)
@@ -152,7 +152,7 @@ def fork(work: Callable[[], None]) -> int:
 
 
 def time_reduction(
-    rank: int, ranks: int, nodes: int, port: str, times: int, kind: str, told: int
+    rank: int, ranks: int, nodes: int, port: str, times: int, kind: str, writer: int
 ) -> None:
     place = {
         "RANK": rank,
@@ -177,7 +177,7 @@ def time_reduction(
     for _ in range(times):
         once()
     if rank == 0:
-        os.write(told, str((time.perf_counter() - began) / times * 1e6).encode())
+        os.write(writer, str((time.perf_counter() - began) / times * 1e6).encode())
     dist.barrier()
     dist.destroy_process_group()
 

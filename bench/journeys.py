@@ -1,8 +1,8 @@
 """Counts the files that a request, a dead node and a checkpoint pass, and prints them with --files.
 
 A file counts once a call enters it from another one. A turn back is a call into a file that waits,
-further up, for this very call: then a reader goes back and forth. In-memory twins stand for AWS and
-the agent, as in tests/app.
+further up, for this very call: then a reader goes back and forth. In-memory twins take the place of
+AWS and the agent, as in tests/app.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ Both train the same model with the same data, batch and optimizer on 2 ranks of 
     python -m bench.llm_speed            writes build/bench/llm_speed.json
     python -m bench.llm_speed --quick    fewer rounds
 
-All jobs are started, with one thread a rank, and take turns of some steps while the others stand
-still, so that a host that slows down for minutes slows all of them. A round is one turn of each. A
+All jobs are started, with one thread a rank, and take turns of some steps while the others are
+paused, so that a host that slows down for minutes slows all of them. A round is one turn of each. A
 program's figure is the median over all its steps; its ratio to transformers is the median over the
 rounds of the ratio of their medians. Both shuffle windows of the same shards, and all tokens of a
 window see those before them: transformers has no mask between documents.

@@ -1,9 +1,10 @@
 """How fast training goes on after a fault: `make bench-recovery` writes build/bench/recovery.json.
 
-On one cluster of each kind of node, for each kind of fault, N runs: train, strike between two
-checkpoints, measure the new attempt's submission and its first new step, let it finish, compare the
-final weights with those of an undisturbed run, and give the cluster its node back. Faults of links
-and of power need nodes that boot; where those cannot be, it says so and leaves them out.
+It makes one cluster of each kind of node. For each kind of fault it does N runs: train, strike
+between two checkpoints, measure the new attempt's submission and its first new step, let it finish,
+compare the final weights with those of an undisturbed run, and give the cluster its node back.
+Faults of links and of power need nodes that boot; where the machine cannot have such nodes, it says
+so and leaves these faults out.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ UNREPAIRED = {"TRAINYARD_LOCAL_NOTICE_SECONDS": "600"}
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of fault, and what the issue of recovery is judged by."""
+    """A kind of fault, and how recovery from it is judged."""
 
     name: str
     fault: str
@@ -202,7 +203,7 @@ class Bench:
 
     @contextmanager
     def _job_of_a_person(self) -> Iterator[None]:
-        """Somebody's job holds the spare until the end of the block."""
+        """Another user's job holds the spare until the end of the block."""
         job = self._on_controller(
             "sbatch",
             "--parsable",
@@ -576,12 +577,12 @@ def _targets(figures: dict[str, Any]) -> str:
         figures[f"target{name}Seconds"]
         for name in ("FaultToSubmit", "FaultToResumedStep", "MaxReturnToResumedStep")
     )
-    told = [f"submitted {submit}" if submit else "", f"first step {step}" if step else ""]
+    parts = [f"submitted {submit}" if submit else "", f"first step {step}" if step else ""]
     seen = figures["maxReturnToResumedStepSeconds"]
-    told += [
+    parts += [
         f"{back} from a return (longest: {'none seen' if seen is None else seen})" if back else ""
     ]
-    return ", ".join(filter(None, told))
+    return ", ".join(filter(None, parts))
 
 
 def _show(console: Console, report: dict[str, Any], output: Path) -> None:

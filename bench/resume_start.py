@@ -1,7 +1,7 @@
 """How long a resume takes, from launch to the first step: `python -m bench.resume_start`.
 
-The model is the llm of 50 M parameters on 2 ranks, its steps as short as they can be. Beside it, in
-the same rounds: `import torch` alone, reading the checkpoint's files as fast as the disk gives them
+The model is the llm of 50 M parameters on 2 ranks, with steps as short as possible. The same rounds
+also measure `import torch` alone, reading the checkpoint's files as fast as the disk gives them
 (never from the page cache), and a plain program that imports torch, loads with torch.load and
 steps.
 """

@@ -1,1 +1,1 @@
-"""The main job, for real, shown and measured: `python -m demo`."""
+"""Runs the main job on real parts, shows it and measures it: `python -m demo`."""

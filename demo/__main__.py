@@ -1,4 +1,4 @@
-"""`python -m demo`: the main job on real parts, with a node killed in its middle, then judged."""
+"""`python -m demo`: runs the main job on real parts, kills a node in its middle, and judges it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def main(argv: list[str] | None = None) -> int:
     # A terminated demo tears down like an interrupted one.
     signal.signal(
         signal.SIGINT, signal.default_int_handler
-    )  # which a shell has ignored of what it starts in the background
+    )  # a shell ignores it in what it starts in the background
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     console = Console(width=None if sys.stdout.isatty() else 140)
     measured, recording = Measured(), Recording()

@@ -1,4 +1,4 @@
-"""The local cloud as demo and benchmark use it: up, faults, its nodes' shared filesystem, down."""
+"""The local cloud for demo and benchmarks: up, down, faults, and its nodes' shared filesystem."""
 
 from __future__ import annotations
 

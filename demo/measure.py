@@ -1,4 +1,4 @@
-"""What a fault cost, by what the API says about a run; pure, so demo and benchmark share it."""
+"""Computes from the API's answers about a run what a fault cost; pure, for demo and benchmarks."""
 
 from __future__ import annotations
 

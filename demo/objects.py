@@ -1,4 +1,4 @@
-"""What a run exported, checked byte by byte from outside: every object is downloaded."""
+"""Checks byte by byte what a run exported: it downloads every object."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def verify_export(s3: Any, bucket: str, run_id: str, objects_prefix: str = "") -
 def weights(final: dict[str, bytes]) -> dict[str, bytes]:
     """Name and shape -> raw bytes of every tensor of the final model: equal means every bit."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch wants to say that numpy is not here
+        warnings.simplefilter("ignore")  # torch would warn that numpy is not here
         import torch
 
         torch.tensor(0)

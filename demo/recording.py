@@ -1,4 +1,4 @@
-"""What the demo showed, as one SVG for the README: its middle, the timeline, the verdict."""
+"""Writes what the demo showed as one SVG for the README: its middle, the timeline, the verdict."""
 
 from __future__ import annotations
 

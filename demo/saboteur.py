@@ -1,4 +1,4 @@
-"""Waits for the middle of training, then kills a worker node; the main thread goes on showing."""
+"""Kills a worker node in the middle of training, in a thread; the main thread shows the run."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Saboteur:
             if run is not None:
                 self._strike(run)
                 self._read_last_step()
-        # A thread's last resort: the verdict must hear of it.
+        # The last resort of a thread: the verdict must know of any error.
         except Exception as error:  # noqa: BLE001
             self.fault.error = f"{type(error).__name__}: {error}"
 

@@ -1,4 +1,4 @@
-"""The demo's verdict: every statement measured, and in words what is not true; pure."""
+"""The demo's verdict: it measures every statement and says in words which are not true; pure."""
 
 from __future__ import annotations
 

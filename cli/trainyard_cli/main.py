@@ -56,7 +56,7 @@ def options(
 
 
 def hoist_options(arguments: Sequence[str]) -> list[str]:
-    """Move the global options to the front, so that they may stand anywhere before a `--`."""
+    """Move the global options to the front, so that they may be anywhere before a `--`."""
     front: list[str] = []
     rest: list[str] = []
     remaining = iter(arguments)

@@ -92,7 +92,7 @@ def _written_out(value: Any, known: dict[int, int]) -> int:
     if not isinstance(value, (dict, list)):
         return 1
     if id(value) not in known:
-        known[id(value)] = 0  # one that holds itself is JSON's to refuse
+        known[id(value)] = 0  # JSON refuses a list that holds itself
         inner = list(value.values()) if isinstance(value, dict) else value
         known[id(value)] = 1 + sum(_written_out(one, known) for one in inner)
     return known[id(value)]

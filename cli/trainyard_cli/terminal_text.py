@@ -1,4 +1,6 @@
-"""Makes text of jobs and nodes safe to show: anybody may have written it, and terminals obey."""
+"""Makes text of jobs and nodes safe to show: anybody may have written it, and a terminal obeys
+control codes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The API's Lambda function: an API Gateway event in, the answer out."""
+"""The API's Lambda function: it gets an event of API Gateway and returns the answer."""
 
 from __future__ import annotations
 

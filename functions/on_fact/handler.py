@@ -1,4 +1,4 @@
-"""One event of an agent or of AWS: recorded as a fact, and whoever waits for it is woken."""
+"""Records one event of an agent or of AWS as a fact, and wakes the machines that wait for it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ logger = Logger(service="on-fact")
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """Never raises for a bad event, so that EventBridge does not repeat it; AWS failures raise."""
     recorded = record_fact(ports(), event)
-    told = {**asdict(recorded), "eventId": event.get("id")}
+    fields = {**asdict(recorded), "eventId": event.get("id")}
     if recorded.result == "dropped":
-        logger.warning(f"dropped: {recorded.reason}", extra=told)
+        logger.warning(f"dropped: {recorded.reason}", extra=fields)
         ports().metrics.put("EventsDropped", 1)
     elif recorded.type != "ClusterHeartbeat":
-        logger.info(f"recorded: {recorded.reason}", extra=told)
+        logger.info(f"recorded: {recorded.reason}", extra=fields)
     return {"result": recorded.result, "reason": recorded.reason}

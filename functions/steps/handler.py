@@ -1,4 +1,4 @@
-"""One step of a state machine: the event names it, a use case does it."""
+"""Does one step of a state machine: the event names the step, a use case does it."""
 
 from __future__ import annotations
 

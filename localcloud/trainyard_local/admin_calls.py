@@ -1,4 +1,4 @@
-"""Trainyard's own admin calls: break a part of the local cloud, or let AWS be otherwise."""
+"""Trainyard's own admin calls: break a part of the local cloud, or make AWS behave otherwise."""
 
 from __future__ import annotations
 

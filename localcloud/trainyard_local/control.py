@@ -160,8 +160,8 @@ def down(state_dir: Path) -> dict[str, Any]:
     a process cannot be ended.
     """
     state_dir = state_dir.resolve()
-    # Somebody may have removed the directory under a running cloud. Its processes still carry its
-    # name.
+    # A person may have removed the directory of a running cloud. The cloud's processes still carry
+    # the directory's name.
     if not state_dir.is_dir() and not node_processes.matching(of_cloud(state_dir)):
         return {"stopped": False, "graceful": False, "killed": 0}
     with _exclusive(state_dir):
@@ -353,7 +353,7 @@ def _exclusive(state_dir: Path) -> Iterator[None]:
     """One `up` or `down` at a time in a state directory, which is made if need be."""
     try:
         state_dir.mkdir(parents=True, exist_ok=True)
-        # Closed below: what goes wrong in between is not the directory's fault.
+        # It is closed below: errors in between are not the directory's fault.
         lock = open(state_dir / ".lock", "w")  # noqa: SIM115
     except OSError as error:
         raise Unusable(

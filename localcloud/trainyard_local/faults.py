@@ -1,6 +1,6 @@
-"""Breaks things on purpose, for `trainyard fault` and the tests.
+"""Breaks nodes, agents, training processes and checkpoints on purpose.
 
-Nodes, agents, training processes, checkpoints.
+`trainyard fault` and the tests use it.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ def _pass(cluster: LocalCluster, node: Node, kind: str, seconds: float) -> None:
 
 
 def heal_node(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
-    """End whatever befell the node and can pass."""
+    """End every fault of the node that can pass."""
     node = _node(cluster, request)
     for fault in node.faults().values():
         fault.end()

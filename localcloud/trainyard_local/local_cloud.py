@@ -1,4 +1,4 @@
-"""Trainyard's local cloud: what its parts share beyond what any local cloud has."""
+"""What the parts of Trainyard's local cloud share, besides what any local cloud has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Trainyard's local cloud does of AWS beside what any does: clusters and sessions."""
+"""The parts of AWS that only Trainyard's local cloud plays: clusters and sessions."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ QUIRKS = {
 
 
 class Quirks:
-    """Those that are played now.
+    """The quirks that are played now.
 
     Clusters, nodes and sessions that are there already keep what they have.
     """

@@ -47,7 +47,7 @@ def main() -> int:
     sys.setswitchinterval(0.001)
     try:
         return _run(options, notify)
-    # Whatever went wrong, the caller of `up` must hear of it.
+    # The caller of `up` must learn of any error.
     except Exception as error:  # noqa: BLE001
         notify({"error": _explain(error), "kind": _kind(error)})
         return 1
@@ -76,7 +76,7 @@ def _notifier(fd: int | None) -> Notify:
     pipe = os.fdopen(fd, "w")
 
     def notify(message: Mapping[str, Any]) -> None:
-        with contextlib.suppress(OSError):  # whoever started us may be gone; the cloud is not
+        with contextlib.suppress(OSError):  # our parent process may be gone; the cloud goes on
             pipe.write(json.dumps(message) + "\n")
             pipe.flush()
 
@@ -98,7 +98,7 @@ def _explain(error: Exception) -> str:
 
 
 def _kind(error: Exception) -> str:
-    """What the one who called `up` may do about it."""
+    """What the caller of `up` may do about the error."""
     from sam_on_moto.template.intrinsics import TemplateError
     from sam_on_moto.wire.server import PortTaken
     from trainyard_local.machines.host import Impossible
@@ -110,7 +110,7 @@ def _kind(error: Exception) -> str:
 
 
 def _disk_full(error: Exception) -> bool:
-    """Of a whole tree's copies shutil knows the words only."""
+    """Whether a disk is full; of errors in copying a tree shutil keeps only the words."""
     return isinstance(error, OSError) and (
         error.errno == errno.ENOSPC
         or (error.errno is None and os.strerror(errno.ENOSPC) in str(error))
@@ -119,7 +119,7 @@ def _disk_full(error: Exception) -> bool:
 
 def _run(options: argparse.Namespace, notify: Notify) -> int:
     began = time.monotonic()
-    gc.disable()  # nearly all that is made until the cloud is up stays
+    gc.disable()  # nearly all objects that are made until the cloud is up stay
     notify({"progress": "starting the cloud"})
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -145,7 +145,7 @@ def _run(options: argparse.Namespace, notify: Notify) -> int:
     with serve:
         notify({"progress": "deploying the template"})
         facts = deployment.make(cloud, translated, options.template)
-        gc.freeze()  # and would hold up every thread for 0.1 s whenever it is looked through
+        gc.freeze()  # a collection would stop every thread for 0.1 s
         gc.enable()
         facts["nodes"] = options.nodes
         facts["sessionPort"] = cloud.session_port

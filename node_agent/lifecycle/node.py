@@ -1,4 +1,4 @@
-"""What lifecycle scripts know of their node: HyperPod's files, role by own address, root prefix."""
+"""What lifecycle scripts know of their node: HyperPod's files, its role, and its root prefix."""
 
 from __future__ import annotations
 
@@ -152,8 +152,8 @@ def identify(
     mine: tuple[str, Mapping[str, Any]] | None = None
     controllers: list[str] = []
     for group in resources.get("InstanceGroups") or []:
-        # A group without an instance yet says null, and an instance has its address only once it
-        # has booted.
+        # A group that has no instance yet is null, and an instance has no address before it has
+        # booted.
         for instance in group.get("Instances") or []:
             if group["Name"] == cluster["controllerGroup"] and instance.get("CustomerIpAddress"):
                 controllers.append(instance["CustomerIpAddress"])

@@ -1,4 +1,7 @@
-"""Writes what a new node found, in one log line, by which our assumptions on AWS are tested."""
+"""Writes what a new node found into one log line.
+
+First light compares that line with our assumptions about AWS.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +74,7 @@ def tell_network(
 def unless_it_fails(ask: Callable[[], Any]) -> Any:
     try:
         return ask()
-    except Exception:  # noqa: BLE001 - a node is never lost for what it could not tell
+    except Exception:  # noqa: BLE001 - a node must not be lost for want of a fact
         return None
 
 
@@ -114,7 +117,7 @@ def slurm(root: str, environ: Mapping[str, str]) -> Json:
 
 
 def server_of(unit: str) -> str:
-    """How slurmd is told its server by the unit: by a variable, by an option, or not at all."""
+    """How slurmd's unit names its server: by a variable, by an option, or not at all."""
     commands = "\n".join(
         line for line in unit.splitlines() if line.startswith(("ExecStart=", "Environment"))
     )

@@ -1,4 +1,4 @@
-"""Slurm's hooks on the controller: the end-of-job epilog, and timeouts for a fast return."""
+"""Slurm's hooks on the controller: the epilog at a job's end, and short timeouts."""
 
 from __future__ import annotations
 

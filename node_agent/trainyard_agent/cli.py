@@ -1,6 +1,6 @@
-"""`trainyard-agent`: a thin, fast client of the daemon's socket.
+"""`trainyard-agent`: a thin client of the daemon's socket.
 
-It reads and imports nothing, because the control plane waits for it.
+It reads no files and imports little: it must start fast, because the control plane waits for it.
 """
 
 from __future__ import annotations
@@ -113,9 +113,9 @@ def connect(deadline: float) -> socket.socket:
 
 
 def notify_job_end() -> int:
-    """Tell the daemon that some job ended.
+    """Send the daemon the hint that some job ended.
 
-    Always 0: the daemon polls as well, and an epilog must never fail a job.
+    Returns always 0: the daemon polls as well, and an epilog must never fail a job.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
         sender.setblocking(False)

@@ -1,7 +1,7 @@
-"""What only the controller's agent does, put together in one place.
+"""Builds the parts that only the controller's agent has.
 
-Each part gets all that it needs when it is made, so the order here is the order of who needs whom:
-the table of nodes and the links first, then what knows of jobs, then what listens to nodes.
+Each part gets all that it needs when it is made, so a part is made after those that it needs: the
+table of nodes and the links first, then the parts that know jobs, then those that listen to nodes.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ MIN_HEARTBEAT_SECONDS = 0.5
 
 
 class Controller:
-    """Built once.
+    """The controller's parts, built once.
 
-    Everything in it runs in one event loop, but for the outbox's sender and blocking reads.
+    All of them run in one event loop, except for the outbox's sender and for blocking reads.
     """
 
     def __init__(self, config: AgentConfig, key: bytes, sampler: Sampler, health: Health) -> None:
@@ -189,7 +189,7 @@ class Controller:
         self._store.close()
 
     async def _attempt_ended(self, attempt: Attempt) -> None:
-        """Once more for the checkpoints it committed last; its log goes to S3."""
+        """Look once more for its last checkpoints, and upload its log to S3."""
         await self._checkpoints.look_at(attempt)
         await self._run_logs.upload(attempt)
 
@@ -234,20 +234,20 @@ class Controller:
         self._attempts.changed.clear()
 
     def _heartbeat(self) -> int:
-        """Returns in how many events it went."""
+        """Send a heartbeat; returns the number of its events."""
         samples, runs = self._table.samples(self._sampler.take()), self._attempts.samples()
         dropped = self._store.dropped_samples
         parts = portions(samples, runs)
         others = {"other_jobs": self._others.latest}
         for number, nodes in enumerate(parts, 1):
-            told = {
+            fields = {
                 "nodes": nodes,
                 "runs": runs,
                 "dropped_samples": dropped,
                 "part": number,
                 "parts": len(parts),
             } | others
-            self._reporter.sample(self._reporter.make(ClusterHeartbeat, **told))
+            self._reporter.sample(self._reporter.make(ClusterHeartbeat, **fields))
         return len(parts)
 
     async def _own_checks(self) -> None:

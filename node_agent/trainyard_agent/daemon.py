@@ -1,6 +1,6 @@
-"""Composes the agent of one node: sampler, checks and link everywhere.
+"""Composes the agent of one node: a sampler, checks and a link on every node.
 
-On the controller also what controller.py puts together.
+The controller's agent also has the parts of controller.py.
 """
 
 from __future__ import annotations
@@ -118,8 +118,8 @@ async def serve(config: AgentConfig, key: bytes) -> None:
         parts.append(LinkClient(config, key, sampler.take, health.verdicts).run())
     tasks = [asyncio.create_task(keep_running(part)) for part in parts]
     await stop.wait()
-    # From here on everything is broken off, and what complains of that is no reason to end as if by
-    # a fault.
+    # From here on we cancel all tasks. Errors that come of that must not make the agent end as if
+    # it had failed.
     asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
     for task in tasks:
         task.cancel()
@@ -131,9 +131,10 @@ async def serve(config: AgentConfig, key: bytes) -> None:
 async def make_controller(
     config: AgentConfig, key: bytes, sampler: Sampler, health: Health, stop: asyncio.Event
 ) -> Controller | None:
-    """Waits where the disk has no room for the outbox. None: stopped.
+    """The controller; None if the agent was stopped before.
 
-    To die and be started again each second would cost the node more.
+    It waits while the disk has no room for the outbox. To die and be started again each second
+    would cost the node more.
     """
     from trainyard_agent.controller import (
         Controller,
@@ -174,25 +175,25 @@ async def keep_running(part: Coroutine[Any, Any, None]) -> None:
 
 
 def break_off(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """The loop's handler of errors that nobody caught."""
+    """The event loop's handler of errors that no task caught."""
     error = context.get("exception")
     if isinstance(
         error, (ConnectionError, TimeoutError, asyncio.TimeoutError)
-    ):  # of somebody's connection; two classes until Python 3.11
+    ):  # a connection's timeout; two classes until Python 3.11
         loop.default_exception_handler(context)
     else:
         end(context["message"], error)
 
 
 def end(message: str, error: BaseException | None) -> None:
-    """Half an agent is worse than none for a second."""
+    """End the whole agent; it is started again. Half an agent is worse than none for a second."""
     log.critical("%s; the agent ends and is started again", message, exc_info=error)
     logging.shutdown()
     os._exit(70)
 
 
 def thread_broke(thread: threading.ExceptHookArgs) -> None:
-    """Without its outbox's thread an agent looks alive and reports nothing."""
+    """End the agent when its outbox's thread breaks: it would look alive and report nothing."""
     end(f"the thread {thread.thread and thread.thread.name} broke", thread.exc_value)
 
 

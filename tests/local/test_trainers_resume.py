@@ -36,7 +36,7 @@ def reached(attempt):
 
 def sleep(seconds):
     real(seconds)
-    if sys._getframe(1).f_globals.get("__name__") == "trainyard_trainers.loop":
+    if sys._getframe(1).f_globals.get("__name__") == "trainyard_trainers.loop.loop":
         while reached(os.environ["TRAINYARD_ATTEMPT_DIR"]):
             real(0.01)
 

@@ -1,4 +1,4 @@
-"""`python -m trainyard_trainers.precompile`: the name that users call `common.precompile` by."""
+"""`python -m trainyard_trainers.precompile`: the name by which users call `common.precompile`."""
 
 import sys
 

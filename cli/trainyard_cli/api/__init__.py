@@ -1,1 +1,1 @@
-"""Calls to the HTTP API: which one, signed how, and what its answers say."""
+"""Calls to the HTTP API: finding it, signing requests, and reading answers."""

@@ -365,8 +365,8 @@ def _document(answer: httpx.Response) -> Json:
     document = _object(answer)
     if answer.is_success and document is not None:
         return document
-    # Trainyard answers in JSON, with a code where it refuses. An answer without one is not ours:
-    # the path is unknown there.
+    # Trainyard answers in JSON, and its refusals have a code. An answer without a code is not from
+    # Trainyard: what answers there does not know the path.
     if not answer.is_error or (answer.status_code in (404, 501) and "code" not in (document or {})):
         raise Unreachable(
             "This is not Trainyard's API",

@@ -49,7 +49,7 @@ def create(
         bool, typer.Option("--dryrun", help="show exactly what would be created, and do nothing")
     ] = False,
 ) -> None:
-    """Create a cluster that stands on its own."""
+    """Create a cluster that belongs to no run."""
     context, spec = context_of(typer_context), read_spec(file, "cluster")
     if dryrun:
         print_plan(context, context.client.plan_cluster(spec))

@@ -59,7 +59,7 @@ MACHINES = "With --nodes machines."
 
 
 def _control() -> ModuleType:
-    """The local cloud's package is optional: who only talks to AWS does not need it."""
+    """Import the local cloud's package, which is optional: calls to AWS do not need it."""
     try:
         from trainyard_local import control
     except ImportError as error:
@@ -73,7 +73,7 @@ def _control() -> ModuleType:
 
 @contextlib.contextmanager
 def _told(control: ModuleType) -> Iterator[None]:
-    """The local cloud's own errors, as every other error is told."""
+    """Turn the local cloud's own errors into this command's errors."""
     try:
         yield
     except control.InTheWay as error:
@@ -167,7 +167,7 @@ def down(
 
 
 def _ask(context: Context) -> None:
-    """Active runs are lost only with the user's consent.
+    """Ask the user before active runs are lost.
 
     A cloud that cannot say what it runs is taken down.
     """

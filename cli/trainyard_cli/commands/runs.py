@@ -186,7 +186,7 @@ def _detachable(run_id: str) -> Iterator[None]:
 
 def _follow(context: Context, run_id: str) -> None:
     with _detachable(run_id):
-        # With --json the picture would be in the way: only the end is said.
+        # With --json there is no live picture: only the end is printed.
         run = (
             _quietly(context, run_id) if context.json else live.follow(context.client, run_id, out)
         )
@@ -302,7 +302,7 @@ def export(
     if not wait:
         _accepted(context, document, "Exporting")
         return
-    if document["status"] not in TERMINAL:  # else there was nothing to do
+    if document["status"] not in TERMINAL:  # without it there was nothing to do
         with (
             _detachable(run),
             contextlib.nullcontext() if context.json else err.status(f"Exporting {run}"),

@@ -41,7 +41,7 @@ def examine(
 
 
 def _findings(name: str, check: Check, account: Account, scope: Scope) -> list[Finding]:
-    """What a check found until AWS refused to answer; that it refused is a finding of its own."""
+    """What a check found until AWS refused to answer; the refusal is a finding, too."""
     found: list[Finding] = []
     try:
         found.extend(check(account, scope))

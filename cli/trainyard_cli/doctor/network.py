@@ -7,7 +7,7 @@ from .scope import Scope
 
 
 def subnets_of(account: Account, scope: Scope) -> list[Json]:
-    """Those of the scope that exist.
+    """The scope's subnets that exist.
 
     EC2 refuses a whole call for one wrong id, so the ids are given as a filter.
     """

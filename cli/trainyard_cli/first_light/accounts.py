@@ -10,7 +10,7 @@ from ..doctor.account import Account, Json
 
 
 class LocalAccount(Account):
-    """The local cloud has no CloudFormation: what its stack is stands in local.json."""
+    """The account of the local cloud. Without CloudFormation local.json describes its stack."""
 
     def __init__(self, session: Any, local: Json) -> None:
         super().__init__(session, local["region"], local["stack"], endpoint=local["endpoint"])

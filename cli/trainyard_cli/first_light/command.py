@@ -228,7 +228,7 @@ def _where(connection: Connection) -> str:
 
 
 def _known(connection: Connection) -> Iterable[tuple[str, str]]:
-    """Words of this very machine and account that are to go wherever they stand."""
+    """Words of this very machine and account that must be removed from any text."""
     frozen = connection.credentials.get_frozen_credentials()
     yield from (("secret", word) for word in (frozen.secret_key, frozen.token) if word)
     yield "access-key", frozen.access_key
@@ -242,12 +242,13 @@ def _known(connection: Connection) -> Iterable[tuple[str, str]]:
 
 
 def _tell(words: str) -> None:
-    """Progress.
+    """Print a line of progress.
 
-    Neither a terminal that went away or is held (Ctrl-S) nor a pipe that nobody reads keeps the
-    teardown up; rich would.
+    The teardown must not wait for a terminal that went away or is held (Ctrl-S), nor for a pipe
+    that nobody reads; rich would wait.
 
-    A signal's handler tells, too, and is refused (RuntimeError) while a line is being written.
+    A signal's handler prints, too; while a line is being written, its own is refused
+    (RuntimeError).
     """
     with contextlib.suppress(OSError, ValueError, RuntimeError):
         if _has_room(sys.stderr):
@@ -266,7 +267,7 @@ def _has_room(stream: TextIO) -> bool:
 def _agree(
     context: Context, hourly: float | None, bound: float | None, *, yes: bool, most: float | None
 ) -> None:
-    """Raises InvalidInput where the price may exceed --max-usd or nobody can be asked.
+    """Ask the person whether to pay.
 
     Raises CliError where the answer is no.
     """

@@ -50,7 +50,7 @@ class Signals:
 
     def __enter__(self) -> Signals:
         for number in self._NUMBERS:
-            # Whoever said nohup means that the terminal may go.
+            # With nohup the terminal may go.
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
                 self._before[number] = signal.signal(number, self._came)
         return self
@@ -77,11 +77,11 @@ class Signals:
 class FirstLight:
     """One guided run.
 
-    `looks` are asked in their order; the first broken one of a stage is the one that is told.
+    `looks` are asked in their order; of each stage the first broken one is reported.
 
-    `limits` are seconds by a stage's name, and by ALL for those that are not named; of the teardown
-    they are what our API has for it before SageMaker is asked, and the proof after it is shortened
-    by its own name only.
+    `limits` are seconds by a stage's name, and by ALL for the others. The teardown's limit is the
+    time that our API has for it before SageMaker is asked. The limit of the proof after it can be
+    set by its own name only.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class FirstLight:
                 return
 
     def _attempts(self) -> list[Json]:
-        """What became of each try to train, and why; it shows what the disturbance cost."""
+        """How each attempt to train ended, and why; it shows what the disturbance cost."""
         wanted = ("number", "nodes", "resumedFrom", "outcome", "reason")
         try:
             return [{name: one.get(name) for name in wanted} for one in self._world.attempts]
@@ -264,7 +264,7 @@ class FirstLight:
             return look.see(self._world)
         except (NotAnswered, CliError) as error:
             return Seen(look.assumption, "not-seen", f"nobody could look: {error}")
-        # A look's own defect: what it would have seen is not seen.
+        # The look itself has a defect, so its assumption counts as not seen.
         except Exception as error:  # noqa: BLE001
             return Seen(
                 look.assumption,
@@ -275,7 +275,7 @@ class FirstLight:
     # The end
 
     def _clean(self, *, force: bool) -> None:
-        """Whatever goes wrong here is told, and what can still be done is done."""
+        """Report what goes wrong here, and go on with what can still be done."""
         if not self._made:
             self._record.document.update(nothingLeft=True)
             return
@@ -345,7 +345,7 @@ class FirstLight:
         self._write()
 
     def _write(self) -> None:
-        """Where the file cannot be written any more, the teardown goes on."""
+        """Write the file; if that is not possible any more, the teardown goes on."""
         try:
             self._record.write()
         except CliError as error:
@@ -378,6 +378,6 @@ def _brief(problem: CliError) -> str:
 
 
 def _weaker(before: Json | None, seen: Seen) -> bool:
-    """What was seen once stays, unless it is worse now; not-seen says less than anything."""
+    """Whether an earlier answer is stronger: broken before held, and held before not-seen."""
     order = ("not-seen", "held", "broken")
     return before is not None and order.index(seen.verdict) < order.index(before["verdict"])

@@ -14,7 +14,7 @@ LINES, ENTRIES = 200, 300
 
 
 def evidence(world: World) -> Json:
-    """By name. What cannot be read says why."""
+    """The evidence by name; instead of a part that cannot be read there is the reason."""
     parts: dict[str, Callable[[], Any]] = {
         "describeCluster": lambda: world.described,
         "listClusterNodes": lambda: world.backend_nodes,

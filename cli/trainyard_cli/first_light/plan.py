@@ -32,7 +32,7 @@ LOCAL_NETWORK: Json = {
 
 
 def new_name() -> str:
-    """Letters only, so that nothing in it looks like what is to be redacted."""
+    """A name of letters only, so that nothing in it looks like something to be redacted."""
     return "first-light-" + "".join(secrets.choice(string.ascii_lowercase) for _ in range(8))
 
 

@@ -71,7 +71,7 @@ class Record:
 
     @classmethod
     def of(cls, path: Path, known: Iterable[tuple[str, str]] = ()) -> Record:
-        """An earlier one, to be gone on with. Raises InvalidInput."""
+        """An earlier record, to be continued. Raises InvalidInput."""
         if not path.exists():
             raise InvalidInput(
                 "There is no such file",

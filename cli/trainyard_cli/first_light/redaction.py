@@ -86,7 +86,7 @@ _HARMLESS = frozenset({"127.0.0.1", *(f"{name}.amazonaws.com" for name in _PRINC
 
 
 def _pattern(word: str, kind: str) -> str:
-    """A machine may be named like an ordinary word, so a host is looked for as a whole."""
+    """The pattern of a word; a host is found only as a whole, as its name may be a common word."""
     found = re.escape(word)
     return rf"(?<![A-Za-z0-9-]){found}(?![A-Za-z0-9-])" if kind == "host" else found
 

@@ -120,7 +120,7 @@ def create(world: World, watch: Watch) -> str:
 
 
 def ready(world: World, watch: Watch) -> str:
-    """Lifecycle scripts, Slurm, agents, events: the controller told that every node joined."""
+    """Lifecycle scripts, Slurm, agents, events: the controller reported that every node joined."""
     watch.until(
         "every node joined Slurm and its agent is linked (ClusterReady)",
         lambda: _cluster(world, ("Ready",)),

@@ -53,7 +53,7 @@ def tear_down(world: World, watch: Watch, tell: Tell, *, force: bool, patience: 
 
 
 class _Teardown:
-    """Each step is idempotent, and says once what keeps it up."""
+    """Each step is idempotent, and says once what delays it."""
 
     def __init__(self, world: World, tell: Tell, force: bool) -> None:
         self._world, self._tell, self._force = world, tell, force
@@ -160,7 +160,7 @@ def nothing_left(world: World, watch: Watch) -> tuple[str, list[str]]:
 
 
 def leftovers(world: World) -> Iterator[Left]:
-    """Whatever carries the cluster's name; what nobody may look at counts as left."""
+    """Everything with the cluster's name; what we have no permission to read counts as left."""
     for look in (_cluster, _secret, _roles, _executions, _objects):
         try:
             yield from look(world)
@@ -180,7 +180,7 @@ def _secret(world: World) -> Iterator[Left]:
     prefix = places.secret_prefix(world.account.stack_name)
     name = places.agent_key_secret(prefix, world.cluster_name)
     found = world.asked("secretsmanager", "DescribeSecret", SecretId=name)
-    # One that is deleted without a time to recover it is told of for a moment more.
+    # AWS still names a secret for a moment that was deleted without a time to recover it.
     if found is not None and not found.get("DeletedDate"):
         yield Left(f"secret {name}")
 

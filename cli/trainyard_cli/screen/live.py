@@ -84,7 +84,7 @@ def _patiently(watcher: Watcher, view: _Picture | _Lines) -> Snapshot:
 
 
 class _Lines:
-    """Plain lines: every entry of the timeline once, and now and then where training stands."""
+    """Plain lines: every entry of the timeline once, and now and then the progress of training."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -308,7 +308,7 @@ def _timeline(events: Sequence[Json], lines: int = TIMELINE_LINES) -> Renderable
     if len(events) > lines:
         rows.append(Text(f"... {len(events) - lines} earlier", style="dim"))
     for event in events[-lines:]:
-        # A decision is read to its end: what was decided stands last.
+        # A decision is shown to its end: what was decided comes last.
         whole = event["kind"] == "decision"
         rows.append(
             Text(

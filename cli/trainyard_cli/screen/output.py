@@ -98,7 +98,7 @@ def print_fields(document: Mapping[str, object]) -> None:
 
 
 def _print(console: Console, what: Table) -> None:
-    """Cells are filled up with blanks to the longest one, which only a terminal needs."""
+    """Print a table; without a terminal, leave out the blanks that fill up its cells."""
     if console.is_terminal:
         console.print(what)
         return

@@ -113,5 +113,5 @@ class Watcher:
                 raise
             if (
                 problem.status == 404
-            ):  # not made yet, or gone already; trouble of the backend passes
+            ):  # the cluster is not made yet, or gone; trouble of the backend passes
                 self._nodes = []

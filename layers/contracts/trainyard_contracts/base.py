@@ -1,6 +1,6 @@
-"""The model bases: strict for what people send us, lenient for what other processes report.
+"""The bases of all models: strict for what people send us, lenient for what processes report.
 
-None is changed, only copied.
+A model is never changed, only copied with changes.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def relative_path(value: str) -> str:
 
 
 def told(pattern: str, words: str) -> str:
-    """The pattern; `words` are what a person is told who gave something else.
+    """The pattern, with `words` for the answer to a string that does not match.
 
-    A regular expression helps nobody.
+    A regular expression in the answer would help nobody.
     """
     _WORDS[pattern] = words
     return pattern
@@ -68,7 +68,7 @@ def matching(
 
 
 def words_for(pattern: str) -> str:
-    """What is told of a string that does not match."""
+    """What the answer says of a string that does not match."""
     return _WORDS.get(pattern, f"must match {pattern}")
 
 
@@ -158,7 +158,7 @@ def rule(check: Callable[[M], M]) -> Any:
 
 
 def judged(check: Callable[[V], V]) -> AfterValidator:
-    """The same for one field; to stand in its Annotated."""
+    """The same for one field; it goes into the field's Annotated."""
 
     def judge(value: V, info: ValidationInfo) -> V:
         return value if accepted(info) else check(value)

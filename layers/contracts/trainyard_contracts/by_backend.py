@@ -21,7 +21,7 @@ class ByBackend:
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
         members = {_backend(member): member for member in get_args(source)}
-        if not members:  # a union of one is that one
+        if not members:  # a union of one class is that class
             return handler(source)
         return core_schema.with_info_before_validator_function(
             lambda given, info: _read(given, members, info), handler(source)

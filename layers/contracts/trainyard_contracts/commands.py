@@ -1,7 +1,6 @@
-"""The commands of `trainyard-agent` and their answers: a class each, written to and read from
-words.
+"""The commands of `trainyard-agent` and their answers: each is a class that becomes words and back.
 
-Standard library only, so that whoever only sends a command need not wait for more.
+It imports the standard library only, so that a program that sends a command starts fast.
 """
 
 from __future__ import annotations
@@ -90,7 +89,7 @@ class Command:
         ]
 
     def options(self) -> dict[str, str]:
-        """Without those that are what they are anyway: an older agent may not know them."""
+        """The options that differ from their defaults: an older agent may not know the others."""
         given = {
             _name(option): getattr(self, option.name)
             for option in fields(self)
@@ -174,7 +173,7 @@ class Cancel(Command):
 
 @dataclass(frozen=True)
 class Status(Command):
-    """Where the run's newest attempt stands."""
+    """The state of the run's newest attempt."""
 
     name: ClassVar[str] = "status"
     run: str = _option(_run)

@@ -284,7 +284,7 @@ class NodeSample(Lenient):
 
 
 class RunSample(Lenient):
-    """Where a run's training stands."""
+    """The newest step of a run's training."""
 
     run_id: str
     attempt: int

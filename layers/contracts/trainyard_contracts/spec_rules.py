@@ -1,5 +1,4 @@
-"""What a spec may not say although each field is well-formed: AWS or a node would refuse it hours
-later, at a cost.
+"""Refuses specs whose fields are well-formed but which AWS or a node would refuse hours later.
 
 Every function returns a sentence about what is wrong and what would be right, or None.
 """
@@ -28,7 +27,7 @@ _SEGMENT = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 def climbing(path: str) -> str | None:
-    """An absolute path that would leave where it seems to lie."""
+    """Refuse an absolute path that leads elsewhere than it seems."""
     if any(
         segment in (".", "..") or not _SEGMENT.fullmatch(segment) for segment in path.split("/")[1:]
     ):
@@ -37,7 +36,7 @@ def climbing(path: str) -> str | None:
 
 
 def mounted_over_system(path: str) -> str | None:
-    """A mount that hides a directory of the system, or lies in one."""
+    """Refuse a mount that hides a directory of the system, or lies in one."""
     for system in SYSTEM_DIRECTORIES:
         if path == system or path.startswith(system + "/") or system.startswith(path + "/"):
             return (
@@ -48,7 +47,7 @@ def mounted_over_system(path: str) -> str | None:
 
 
 def mounts_that_meet(paths: Iterable[str]) -> str | None:
-    """Two mounts on one path, or one in the other: one hides the other, or does not mount."""
+    """Refuse two mounts on one path, or one in the other: one hides the other, or fails."""
     seen: list[str] = []
     for path in paths:
         for other in seen:
@@ -61,7 +60,7 @@ def mounts_that_meet(paths: Iterable[str]) -> str | None:
 
 
 def account_taken(users: Iterable[tuple[str, int]]) -> str | None:
-    """A user name or uid that the system has, or that two users share."""
+    """Refuse a user name or uid that the system has, or that two users share."""
     names: set[str] = set()
     owners: dict[int, str] = {}
     for name, uid in users:
@@ -80,7 +79,7 @@ def account_taken(users: Iterable[tuple[str, int]]) -> str | None:
 
 
 def tags_not_ours(tags: Mapping[str, str]) -> str | None:
-    """AWS keeps `aws:` in any case of letters; `trainyard:` says which clusters are ours."""
+    """Refuse keys of AWS (`aws:`, in any case of letters) and of ours (`trainyard:`)."""
     for key in tags:
         if key.lower().startswith("aws:"):
             return (
@@ -95,7 +94,7 @@ def tags_not_ours(tags: Mapping[str, str]) -> str | None:
 
 
 def file_and_directory(paths: Collection[str]) -> str | None:
-    """One path cannot be a file and hold another."""
+    """Refuse a path that is a file and holds another file."""
     for path in paths:
         parts = path.split("/")
         for end in range(1, len(parts)):

@@ -67,7 +67,7 @@ class BackendRequest:
 
 @dataclass(frozen=True)
 class BackendEvent:
-    """A fact that a backend tells, with the cluster it is about."""
+    """A fact that a backend reports, with the cluster it is about."""
 
     cluster_name: str
     cluster_arn: str
@@ -280,7 +280,7 @@ class Backend(Protocol):
         """Upload the lifecycle bundle and create the cluster. Returns the ARN.
 
         Idempotent by the record's name and mark. Raises errors.BackendRejected with AWS's reason,
-        errors.NoCapacity, errors.ClusterNameTaken (made for nobody of us, or for another record).
+        errors.NoCapacity, errors.ClusterNameTaken (the cluster is not ours, or another record's).
         """
         ...
 
@@ -400,9 +400,9 @@ class DeadLetters(Protocol):
     """Events that on-fact failed to record, or that never reached it."""
 
     def take(self, limit: int) -> list[DeadLetter]:
-        """Up to `limit` of them, which nobody else is given for a while; [] if there is none.
+        """Up to `limit` letters, which no other caller gets for a while; [] if there is none.
 
-        What is not forgotten comes again.
+        A letter that is not forgotten comes again.
         """
         ...
 
@@ -480,7 +480,7 @@ MetricUnit = Literal["Count", "Seconds"]
 
 
 class Metrics(Protocol):
-    """Figures for dashboards and alarms. One may be lost with the process that would tell it."""
+    """Figures for dashboards and alarms. A figure may be lost with the process that has it."""
 
     def put(self, name: str, value: float, unit: MetricUnit = "Count", **dimensions: str) -> None:
         """One figure of now. Never raises: nothing waits for a figure."""

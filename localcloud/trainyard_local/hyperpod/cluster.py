@@ -131,9 +131,9 @@ class LocalCluster:
 
     @property
     def shared(self) -> Path:
-        """The directory that stands for the shared filesystem.
+        """The directory that takes the place of the shared filesystem.
 
-        FSx outlives its clusters, and is the same for all that name it.
+        FSx outlives its clusters, and is the same for all clusters that name it.
         """
         for group in self.request["InstanceGroups"]:
             for storage in group.get("InstanceStorageConfigs") or []:
@@ -315,7 +315,7 @@ class LocalCluster:
         return killed
 
     def notice_later(self, node: Node) -> None:
-        """HyperPod itself notices only after a while that an instance does not answer."""
+        """Mark, after a while, an instance that does not answer, as HyperPod does."""
 
         def notice() -> None:
             self.closing.wait(self.settings.notice_seconds)
@@ -326,7 +326,7 @@ class LocalCluster:
         self.in_background(notice)
 
     def healed(self, node: Node) -> None:
-        """It answers again: what was noticed of it is over."""
+        """Remove that mark: the instance answers again."""
         if node.answers and node.status == "Failure" and node.message == _silence(node):
             node.status, node.message = "Running", ""
 
@@ -367,7 +367,7 @@ class LocalCluster:
                 if self.closing.is_set():
                     return
                 node.start_services()
-            except Exception as error:  # noqa: BLE001 - whatever it is, no node is Pending for ever
+            except Exception as error:  # noqa: BLE001 - no error leaves a node Pending for ever
                 node.status, node.message = (
                     "Failure",
                     f"EC2 Instance {node.instance_id} did not boot: {error}",
@@ -481,7 +481,7 @@ class LocalCluster:
 
     def set_status(self, status: str) -> None:
         with self.lock:
-            # A deletion that began meanwhile is the newer word.
+            # A deletion that began meanwhile decides the status.
             if self.closing.is_set() and status != "Deleting":
                 return
             self.status = status

@@ -1,7 +1,4 @@
-"""What a local HyperPod cluster reports, as AWS words it.
-
-State changes, cluster events, and the health of nodes.
-"""
+"""A local HyperPod cluster's events in AWS's words: state changes, cluster events, node health."""
 
 from __future__ import annotations
 

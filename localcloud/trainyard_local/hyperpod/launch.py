@@ -1,6 +1,6 @@
-"""How the instances of a local HyperPod cluster come up.
+"""Brings up the instances of a local HyperPod cluster.
 
-Lifecycle scripts, the two ways of provisioning, retries.
+It runs lifecycle scripts, retries, and knows the two ways of provisioning.
 """
 
 from __future__ import annotations

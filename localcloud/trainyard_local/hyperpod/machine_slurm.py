@@ -73,7 +73,7 @@ class MachineSlurm:
         return self._controller().run("/opt/slurm/bin/scontrol", *arguments)
 
     def write_nodes(self) -> None:
-        """Nothing yet: a node's line is written when it comes."""
+        """Do nothing yet: a node's line is written when the node comes."""
 
     def nodes_changed(self) -> None:
         """Write the lines of the nodes that are there now."""

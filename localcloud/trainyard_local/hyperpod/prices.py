@@ -1,6 +1,6 @@
 """The price list's GetProducts, in AWS's shape.
 
-Nodes of the local cloud cost nothing, unless somebody wants to see sums.
+Nodes of the local cloud cost nothing, unless a quirk gives them a price.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""HyperPod's own recovery of nodes: Slurm's reason of a node, or the node's health, asks for it.
+"""HyperPod's own recovery of nodes, which a node's reason in Slurm or the node's health starts.
 
 AWS's pages: a node whose reason is exactly `Action:Reboot` or `Action:Replace` is rebooted or
 replaced once no job is left on it. With NodeRecovery Automatic, HyperPod's agent sets that reason
@@ -66,7 +66,8 @@ def watch(cluster: LocalCluster) -> None:
         busy = {name for name, (state, _) in asked.items() if _BUSY.search(state)}
         wanted = asked.keys() - begun.keys() - busy
         begun |= {name: asked[name][1] for name in wanted if repair(cluster, name, asked[name][1])}
-        # The end of a job on a drained node, or of another repair, need not be saved: look again.
+        # Slurm need not save its state when a job on a drained node or another repair ends: look
+        # again.
         seen = -1 if busy or wanted - begun.keys() else saved
 
 

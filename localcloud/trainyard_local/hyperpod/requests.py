@@ -1,6 +1,6 @@
 """Refuses SageMaker requests as AWS does.
 
-By botocore's own model, and by HyperPod's rules that the model does not hold.
+It applies botocore's own model, and HyperPod's rules that are not in that model.
 """
 
 from __future__ import annotations

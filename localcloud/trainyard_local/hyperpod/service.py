@@ -77,7 +77,7 @@ class HyperPod:
             )
 
     def tags_of(self, resource: str) -> Mapping[str, str]:
-        """Of the cluster that a call names, for conditions in policies; none of anything else."""
+        """The tags of the cluster that a call names, for conditions in policies; else none."""
         name = resource.rpartition(":cluster/")[2]
         with self.lock:
             return next(

@@ -1,6 +1,6 @@
 """How a local HyperPod cluster looks from outside.
 
-DescribeCluster's answer, and the file by which its nodes know each other.
+It makes DescribeCluster's answer, and the file by which the nodes know each other.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A small HTTP server on the bridge's address, for what machine nodes ask of their network.
+"""A small HTTP server on the bridge's address, which serves what machine nodes ask their network.
 
 It knows a node by the address from which the node asks.
 """

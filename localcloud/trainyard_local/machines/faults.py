@@ -1,6 +1,6 @@
 """Faults of machine nodes alone: links that are cut, lose packets or are slow.
 
-One way only, or to some nodes only.
+A fault may affect one direction only, or the links to some nodes only.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _end(node: MachineNode, name: str) -> Callable[[], None]:
 
 
 def _healed(node: MachineNode, end: Callable[[], object]) -> None:
-    """A node that is off has nothing to heal."""
+    """End the fault; a node that is off has nothing to heal."""
     if node.init:
         end()
     node.silenced = False
@@ -105,7 +105,7 @@ def _nft(node: MachineNode, script: str) -> None:
 
 
 def _link(node: MachineNode, state: str) -> Mapping[str, Any]:
-    """Down: nothing is refused and nothing reset; whoever calls waits."""
+    """The link is down: the kernel refuses and resets nothing, so a caller waits."""
     _enter(node, ["ip", "link", "set", "host0", state])
     node.silenced = state == "down"
     return {}

@@ -1,6 +1,6 @@
 """The instance metadata service of machine nodes: the role's temporary credentials.
 
-They go to a node that asks as version 2 wants it.
+A node gets them if it asks as version 2 of the service demands.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CredentialsOf = Callable[[str], Mapping[str, str] | None]
 
 
 class Metadata(BridgeServer):
-    """Says nothing without a token, and gives none to who names no time for it."""
+    """Answers only requests with a token, and gives a token only for a named time."""
 
     def __init__(self, host: str, credentials_of: CredentialsOf) -> None:
         self._credentials_of = credentials_of

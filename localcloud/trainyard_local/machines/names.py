@@ -46,12 +46,12 @@ class Names:
                 question, peer = self._socket.recvfrom(4096)
             except OSError:
                 return  # closed
-            # It was no question, or the one that asked is gone.
+            # It was no question, or the asker is gone.
             with contextlib.suppress(struct.error, ValueError, IndexError, OSError):
                 self._socket.sendto(self._answer(question, peer[0]), peer)
 
     def _answer(self, question: bytes, asker: str) -> bytes:
-        """A records only; see RFC 1035, section 4."""
+        """The answer to a question, A records only; see RFC 1035, section 4."""
         (number,) = struct.unpack_from("!H", question)
         name, end = _name(question)
         (kind,) = struct.unpack_from("!H", question, end)

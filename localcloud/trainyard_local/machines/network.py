@@ -71,8 +71,8 @@ class Network:
         remove(state_dir)
         self.subnet = _free_subnet(digest(state_dir))
         self.host = str(self.subnet[1])
-        # A bridge without an address of its own takes a port's, and another one when that node
-        # goes. The other nodes learn of that late.
+        # A bridge without a hardware address of its own takes that of a port, and another one when
+        # that node goes. The other nodes learn of the change late.
         ip(
             "link",
             "add",

@@ -149,7 +149,7 @@ class MachineNode(Node):
         return f"{self._network.machine_prefix}-{self.address.rpartition('.')[2]}"
 
     def _tags(self) -> list[str]:
-        """In init's own environment only: systemd hands none of it on."""
+        """The environment of init only: systemd hands none of it on."""
         return [
             f"TRAINYARD_LOCAL={self.state_dir}",
             f"TRAINYARD_CLUSTER={self.cluster_id}",
@@ -183,10 +183,10 @@ class MachineNode(Node):
         return asked.communicate(timeout=10)[0].decode().strip()
 
     def kill(self) -> int:
-        """Power off: the kernel ends everything with init, at once; the network is not told."""
+        """Power off: the kernel ends everything with init, at once, and closes no connection."""
         self.powered = self.frozen = self.silenced = False
-        with contextlib.suppress(subprocess.SubprocessError):  # one that did not boot has none yet
-            # Or the kernel would close the connections of those that it kills.
+        with contextlib.suppress(subprocess.SubprocessError):  # no link before the boot
+            # Else the kernel would close the connections of the killed processes.
             run(["ip", "link", "set", self.link, "down"])
         if self.relay is not None:
             self.relay.close()
@@ -247,7 +247,7 @@ class MachineNode(Node):
         self._write("etc/sudoers.d/sessions", "")
 
     def slurmd_without_options(self) -> None:
-        """The image's unit starts slurmd with nothing that a lifecycle script could give it."""
+        """Let the image's unit start slurmd without what a lifecycle script could give it."""
         unit = self.root / "etc/systemd/system/slurmd.service"
         unit.write_text(unit.read_text().replace(" $SLURMD_OPTIONS", ""))
 

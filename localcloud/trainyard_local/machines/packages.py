@@ -1,6 +1,6 @@
-"""What the agents of nodes that boot import.
+"""Builds the packages that agents import on nodes that boot.
 
-It is built beside the template's sources, as `sam build` builds it for AWS.
+They are made beside the template's sources, as `sam build` makes them for AWS.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A slow and lossy wire between a machine and its bridge: the kernel here need not have netem.
 
 It is a process of its own (`python -m trainyard_local.machines.relay LINK INNER DELAY LOSS`). In
-the server each frame would wait for whatever else the server does, and for a second of that nobody
-would hear the machine.
+the server each frame would wait for other work of the server, and if that takes a second, nobody
+hears the machine for a second.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What can befall a whole node and may pass again: each kind of node offers its own such faults."""
+"""Faults of a whole node that may pass again; each kind of node offers its own."""
 
 from __future__ import annotations
 

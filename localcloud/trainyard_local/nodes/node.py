@@ -89,7 +89,7 @@ class Node:
 
     @property
     def answers(self) -> bool:
-        """Whether anything on it could answer anybody."""
+        """Whether any process on the node could answer."""
         return self.powered and not self.frozen
 
     @property
@@ -194,7 +194,7 @@ class Node:
                 return f"did not finish within {timeout_seconds:g} seconds"
 
     def forbid_sudo(self) -> None:
-        """From now on who has a session may not become root."""
+        """Forbid sessions to become root from now on."""
         (self.root / "usr/bin/sudo").write_text(
             "#!/bin/sh\necho 'sudo: a password is required' >&2\nexit 1\n"
         )
@@ -233,14 +233,14 @@ class Node:
         )
 
     def faults(self) -> dict[str, NodeFault]:
-        """What can befall this kind of node, by the name of the fault. Other kinds offer others."""
+        """The faults of this kind of node, by name; other kinds have others."""
         return {
             "freeze-node": NodeFault(lambda _request: self.freeze(), self.thaw),
             "freeze-agent": NodeFault(lambda _request: self.freeze_agent(), self.thaw),
         }
 
     def freeze(self) -> dict[str, Any]:
-        """Everything stands still, as under a kernel in trouble or on a frozen host.
+        """Pause all processes, as under a kernel in trouble or on a frozen host.
 
         Ports still accept connections.
         """
@@ -252,7 +252,7 @@ class Node:
         return [process.pid for process in self.processes() if is_agent(process)]
 
     def freeze_agent(self) -> dict[str, Any]:
-        """The agent alone stands still; everything else on the node goes on."""
+        """Pause only the agent; everything else on the node goes on."""
         agents = self.agents()
         node_processes.stop_pids(agents)
         return {"stopped": len(agents)}

@@ -141,7 +141,7 @@ class Session:
         if not problem and not self._ended.is_set():
             problem = self._run()
         if not self.node.powered:
-            # A dead node's agent says nothing any more; the service drops the channel.
+            # A dead node's agent sends nothing any more; the service drops the channel.
             self.stream.close()
             return
         self.stream.drain(FLUSH_SECONDS)

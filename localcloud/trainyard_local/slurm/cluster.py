@@ -1,6 +1,6 @@
-"""The Slurm side of a local cluster, set up as HyperPod's image does on AWS.
+"""Sets up Slurm for a local cluster as HyperPod's image does on AWS.
 
-Addresses, ports, munge and slurm.conf.
+That is addresses, ports, munge and slurm.conf.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Ports:
 
 
 def _held(port: int) -> socket.socket | None:
-    """The port, bound where nobody has it.
+    """The port, bound if it is free.
 
     A daemon that reuses addresses, as Slurm's do, can listen there all the same.
     """

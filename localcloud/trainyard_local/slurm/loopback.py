@@ -1,6 +1,6 @@
 """Keeps Slurm of local nodes on loopback.
 
-Its daemons and srun bind to what their host's name means, so nodes call their host `localhost`.
+Its daemons and srun bind to the address of their host's name, so nodes call their host `localhost`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def popen(argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
 
 
 def possible() -> bool:
-    """Whether a Slurm daemon started with `popen` listens on loopback only when told SETTING."""
+    """Whether a Slurm daemon started with `popen` listens on loopback only with SETTING."""
     return _thread() is not None
 
 

@@ -224,11 +224,11 @@ def to_prune(known: Mapping[str, str], keep: int) -> list[str]:
 
 
 def removed(root: Path, missing: Collection[str], present: Collection[str]) -> list[str]:
-    """Those of the missing checkpoints that someone removed, oldest first.
+    """Those of the missing checkpoints that were removed, oldest first.
 
-    Pruning, the trainer's and our own, always leaves a newer one. Where none is to be seen, the
-    shared filesystem may be away (an empty mount point is listed without an error): then nothing is
-    known.
+    The trainer and the agent prune, and always leave a newer checkpoint. If there is none at all,
+    the shared filesystem may be away (an empty mount point is listed without an error): then we
+    know nothing.
     """
     newest = max(map(order, present), default=(-1, -1))
     return sorted(
@@ -258,10 +258,10 @@ def _no_directory(path: Path) -> bool:
 
 
 def remove(path: Path) -> bool:
-    """Rename first, so that nobody ever sees half of a checkpoint under a valid name.
+    """Remove a checkpoint; it is renamed first, so that no reader finds half of it.
 
-    False if that failed or it is not to be seen. What stays under the new name, because the agent
-    died here, the next attempt's trainer clears away.
+    Returns False if it cannot be renamed or is not there. If the agent dies in between, the next
+    attempt's trainer removes what is left under the new name.
     """
     aside = path.with_name(f".old-by-agent-{path.name}")
     try:
@@ -291,7 +291,10 @@ class Checkpoints:
             self._known.setdefault(run, {})[path] = (status, sign)
 
     def _forget_rejections_of_older_agents(self) -> None:
-        """Those were also of read errors that pass: what is not whole will be rejected again."""
+        """Forget what older agents rejected, since they rejected also after errors that pass.
+
+        Checkpoints that are not whole will be rejected again.
+        """
         connection = self._reporter.store.connection
         if connection.execute("SELECT 1 FROM flags WHERE name = 'rejects-content-only'").fetchone():
             return
@@ -358,7 +361,7 @@ class Checkpoints:
         await self._prune(attempt.run_id, root, bundle.checkpoint_keep, present)
 
     def _look_again(self, run_id: str, finding: Finding) -> None:
-        """Unreadable now is not torn: nothing is said of it until its files can be read."""
+        """Plan another look at a checkpoint that cannot be read just now: it need not be torn."""
         tries = self._unread.get((run_id, finding.path), (0, 0.0))[0]
         pause = min(LAST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2**tries)
         self._unread[run_id, finding.path] = (min(tries + 1, 32), time.monotonic() + pause)
@@ -426,7 +429,7 @@ class Checkpoints:
         self._reporter.report(*([event] if before[0] == "whole" else []), change=change)
 
     async def _prune(self, run_id: str, root: Path, keep: int, present: Collection[str]) -> None:
-        """Of those that are to be seen only: what is missing must not count as kept."""
+        """Remove old checkpoints; a missing one must not count as one that is kept."""
         statuses = {
             path: status for path, (status, _) in self._known[run_id].items() if path in present
         }
@@ -437,9 +440,9 @@ class Checkpoints:
                 self._gone(run_id, path)
 
     def _remove(self, run_id: str, path: Path) -> bool:
-        """In the thread, where it may have waited behind much hashing.
+        """Remove a checkpoint, unless an export needs it by now.
 
-        An export that began meanwhile needs the checkpoint.
+        This runs in the thread, where it may have waited behind much hashing.
         """
         return not self.exporting[run_id] and remove(path)
 

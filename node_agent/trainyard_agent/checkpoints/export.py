@@ -1,7 +1,7 @@
-"""Copies a run to S3 and proves it.
+"""Copies a run to S3 and proves that the copy is whole.
 
-Every object's size and SHA-256 are read back, the manifest comes last, and it can go on after any
-crash.
+It reads back every object's size and SHA-256, and writes the manifest last. After any crash it
+goes on where it was.
 """
 
 from __future__ import annotations
@@ -211,9 +211,9 @@ class Exports:
         self._uploads = asyncio.Semaphore(AT_ONCE)
 
     def start(self, run_id: str, export_id: str, destination: str, selection: str) -> Exporting:
-        """Begin, or say how the export of this id stands.
+        """Begin the export of this id, or return its state.
 
-        One that failed begins again where it stopped.
+        An export that failed begins again where it stopped.
         """
         parse_uri(destination)
         row = self._reporter.store.connection.execute(
@@ -234,7 +234,7 @@ class Exports:
         return Exporting("running")
 
     def resume(self) -> None:
-        """After a restart."""
+        """Go on, after a restart, with the exports that were running."""
         query = "SELECT run, id, destination, checkpoints FROM exports WHERE state = 'running'"
         for run_id, export_id, destination, selection in self._reporter.store.connection.execute(
             query
@@ -308,7 +308,7 @@ class Exports:
         )
 
     async def _seen(self, look: Callable[[], T], last: Callable[[], T] | None = None) -> T:
-        """What cannot be read just now is no reason to fail.
+        """Wait for what cannot be read just now, instead of failing.
 
         A file system that fails over is back within minutes. `last`: the last look.
         """
@@ -325,8 +325,8 @@ class Exports:
     ) -> tuple[Plan, list[ExportedObject]]:
         """Checkpoints and the final model.
 
-        A trainer prunes while it trains: what vanishes is left out, and if all did, it is tried
-        anew.
+        A trainer prunes while it trains. Checkpoints that vanish are left out; if all of them
+        vanish, we begin anew.
         """
         for _ in range(PLANS):
             plan = await self._planned(root, run_id, directory, selection)
@@ -387,7 +387,7 @@ class Exports:
         except Unsteady:
             if not training:
                 raise
-            return None  # the export at the end of the run has it
+            return None  # the export at the end of the run will copy it
 
     async def _verified_bytes(self, at: Location, path: Path) -> Digest:
         return await self._patiently(

@@ -1,6 +1,6 @@
-"""Finds what a program wrote beside Trainyard's checkpoints.
+"""Finds the files that a program wrote beside Trainyard's checkpoints.
 
-That is its output directory, and the working directories of its attempts.
+They are in its output directory, and in the working directories of its attempts.
 """
 
 from __future__ import annotations
@@ -68,10 +68,11 @@ def output(root: Path) -> Found:
 
 
 def working(root: Path, checkpoint_directory: str) -> Found:
-    """What is in the run's directory and not ours, then what the attempts left, newest first.
+    """Files in the run's directory that are not ours, then those in the attempts' working
+    directories, newest attempt first.
 
-    They left it in their working directories. Not: what the submission brought there, and
-    checkpoints, which are verified and exported as such.
+    The files of the submission are left out. So are checkpoints, which are verified and exported as
+    such.
     """
     found = Found()
     ours = {root / name for name in OURS}
@@ -103,9 +104,9 @@ def _take(files: Iterable[OwnFile], found: Found) -> None:
 
 
 def _checkpoint_of_ours(path: Path, checkpoints: Path) -> bool:
-    """Committed ones, and those (hidden) that are being written or removed.
+    """Whether this is a checkpoint, committed or (hidden) being written or removed.
 
-    A program may keep others beside them.
+    A program may keep other files beside the checkpoints.
     """
     return path.parent in (checkpoints, checkpoints.parent) and (
         path.name.startswith(".") or bool(places.CHECKPOINT_NAME.match(path.name))
@@ -122,9 +123,9 @@ def _attempts(root: Path, found: Found) -> list[Path]:
 
 
 def _not_seen(error: OSError, found: Found) -> None:
-    """What was removed since is nobody's result any more; what nobody may see counts as left out.
+    """Pass over files that were removed; count those that we may not read as left out.
 
-    Raises what may pass.
+    Raises errors that may pass.
     """
     if isinstance(error, PermissionError):
         found.leave()
@@ -190,7 +191,7 @@ def _walk(
 
 
 def _stays(link: Path, top: Path) -> bool:
-    """Whether what a link means is exported anyway, under its own name."""
+    """Whether the target of a link is exported anyway, under its own name."""
     try:
         return link.resolve(strict=True).is_relative_to(top.resolve())
     except (OSError, RuntimeError):

@@ -1,6 +1,6 @@
-"""The clock.
+"""The node's clock.
 
-One that is not synchronised breaks request signatures, Slurm's credentials and the order of logs.
+A clock that is not synchronised breaks request signatures, Slurm's credentials and logs' order.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """XID errors that the NVIDIA driver writes to the kernel log.
 
-They tell which GPU, which code, and what the code means for a job.
+A verdict names the GPU, the code, and what the code means for a job.
 """
 
 from __future__ import annotations

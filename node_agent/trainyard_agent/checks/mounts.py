@@ -1,4 +1,4 @@
-"""The shared filesystem and the other mounts a job needs: there, and answering."""
+"""The shared filesystem and the other mounts that a job needs: are they there, do they answer?"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the control plane asks of the controller, and the socket over which it does."""
+"""The commands that the control plane sends to the controller, and their socket."""

@@ -118,8 +118,8 @@ class JobControl:
 
     async def _hand_in(self, attempt: Attempt, bundle: JobBundle, script: Path) -> set[str]:
         """sbatch; returns the nodes that the job must not use, since they are still set up."""
-        # From here on a job may exist that we do not know of. After a crash it is looked for by
-        # its name.
+        # From here on a job may exist whose number we do not know. After a crash we look for it
+        # by its name.
         self._attempts.save(attempt, must=True, state="submitting")
         known = await self._slurm.nodes()
         self._table.take(known)
@@ -136,9 +136,9 @@ class JobControl:
         return unready
 
     async def exclude(self, run_id: str, number: int, nodes: Sequence[str]) -> Excluded:
-        """Which nodes the attempt's waiting job must not use, all of them.
+        """Set all nodes that the attempt's waiting job must not use.
 
-        One that runs or ended keeps what it had.
+        A job that runs or has ended keeps its nodes.
         """
         async with self._locks[run_id]:
             attempt = self._attempts.known.get((run_id, number))
@@ -179,9 +179,9 @@ class JobControl:
         return body
 
     async def _end_older(self, run_id: str, number: int) -> None:
-        """SIGKILL what older attempts left on every node that answers.
+        """Kill what older attempts left on every node that answers.
 
-        What is on a silent node is kept out by the fence.
+        Processes on a silent node cannot commit, because of the fence.
         """
         older = [a for (run, n), a in self._attempts.known.items() if run == run_id and n < number]
         if number > 1 or older:
@@ -193,7 +193,7 @@ class JobControl:
             log.info("%s: leftovers killed: %s", run_id, killed)
 
     def _prepare(self, attempt: Attempt, bundle: JobBundle, hosts: dict[str, str]) -> Path:
-        """In a thread: files, then the fence."""
+        """Write the attempt's files, then raise the fence; it runs in a thread."""
         root = run_dir(self._config, attempt.run_id)
         root.mkdir(parents=True, exist_ok=True)
         script = write_attempt(attempt.directory, bundle, self._config, hosts)
@@ -201,7 +201,7 @@ class JobControl:
         return script
 
     def node_linked(self, name: str, first: bool) -> None:
-        """`first`: it is set up now, so a job in Slurm's queue that spared it may use it."""
+        """Take note of a linked node. `first`: it is set up now, so waiting jobs may use it."""
         self._hosts.members_changed()
         if first:
             for attempt in self._attempts.active():
@@ -224,11 +224,11 @@ class JobControl:
                 log.warning("%s: its job may still not use %s: %s", attempt, name, error)
 
     async def _set_down(self, nodes: list[str]) -> None:
-        """Slurm then ends what ran on the dead node, instead of waiting for it.
+        """Set dead nodes down: Slurm then ends what ran there, instead of waiting for it.
 
-        One that is back meanwhile stays up.
+        A node that is back meanwhile stays up.
         """
-        if nodes:  # HyperPod may have begun to repair one of them a moment ago
+        if nodes:  # HyperPod may have begun a moment ago to repair one of these nodes
             self._table.take(await self._slurm.nodes())
         found = [(node, self._table.slurm_nodes.get(node)) for node in nodes]
         gone = [
@@ -300,9 +300,9 @@ class JobControl:
             self._background.spawn(self._cancel_older(run_id))
 
     def _recall(self) -> None:
-        """Without a memory, since its file was damaged.
+        """Find attempts on the shared filesystem, because the store's file may have been damaged.
 
-        The newest attempt of each run on the shared filesystem may have a job.
+        The newest attempt of each run may have a job.
         """
         bundles = f"run-*/{places.ATTEMPTS}/*/{places.BUNDLE}"
         for path in runs_root(self._config).glob(bundles):
@@ -326,7 +326,8 @@ class JobControl:
 
     async def _stop(self, attempt: Attempt) -> None:
         if attempt.state == "running":
-            # A job that waits for a node to be set up has no step yet: its script alone can hear.
+            # A job that waits for a node to be set up has no step yet: only its batch script
+            # receives the signal.
             waits = not set(attempt.nodes) <= set(self._hosts.addresses())
             await self._cancel_job(attempt, "--signal=TERM", *(["--batch"] if waits else []))
             try:
@@ -343,9 +344,9 @@ class JobControl:
         attempt.wake.set()
 
     async def _cancel_job(self, attempt: Attempt, *options: str) -> None:
-        """scancel, until Slurm took it or the job is over.
+        """Repeat scancel until Slurm has accepted it or the job is over.
 
-        Given up, it would leave a job running for nobody.
+        If we gave up, the job would go on running although nobody wants it.
         """
         pause = FIRST_PAUSE_SECONDS
         while not attempt.done.is_set():
@@ -364,7 +365,7 @@ class JobControl:
 
     # -- looking ----------------------------------------------------------------------------------
     def status(self, run_id: str) -> dict[str, Any]:
-        """Where the run's newest attempt stands."""
+        """The state of the run's newest attempt."""
         attempt = self._attempts.newest(run_id)
         if attempt is None:
             raise CommandRefused("run-not-found", f"this cluster has no attempt of {run_id}")

@@ -56,7 +56,7 @@ class CommandServer:
     async def start(self) -> None:
         listener = _bind(self._state_dir, COMMAND_SOCKET, socket.SOCK_STREAM, 0o600)
         self._server = await asyncio.start_unix_server(self._serve, sock=listener, limit=MAX_LINE)
-        # Whoever writes here only makes us ask Slurm sooner, so any user of the node may.
+        # Any user of the node may write here: it only makes us ask Slurm sooner.
         self._datagrams = _bind(self._state_dir, JOB_END_SOCKET, socket.SOCK_DGRAM, 0o666)
         asyncio.get_running_loop().add_reader(self._datagrams.fileno(), self._job_end)
 

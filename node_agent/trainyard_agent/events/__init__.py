@@ -1,1 +1,1 @@
-"""What the agent tells the control plane, kept until the bus has it."""
+"""The agent's events, stored until the bus has them."""

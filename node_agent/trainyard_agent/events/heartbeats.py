@@ -1,6 +1,6 @@
-"""Splits a look at the cluster into heartbeats that EventBridge takes.
+"""Splits the samples of all nodes into heartbeats that are small enough for EventBridge.
 
-However many nodes and devices there are.
+A cluster may have any number of nodes and devices.
 """
 
 from __future__ import annotations

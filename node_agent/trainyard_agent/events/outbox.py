@@ -113,7 +113,7 @@ class Sender(threading.Thread):
         self._wake, self._ending = (
             threading.Event(),
             threading.Event(),
-        )  # _stop is a method of Thread's own
+        )  # Thread itself has a method _stop
         self._put: Callable[[list[dict[str, Any]]], list[dict[str, Any]]] = self._put_events
         self._http: SignedHttp | None = None
         #: Rows that the bus has and a full disk did not let us forget: not sent again, and in

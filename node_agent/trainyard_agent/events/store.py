@@ -94,9 +94,9 @@ class Store:
         self._claim_room()
 
     def _claim_room(self) -> None:
-        """Pages of the file, and blocks of its log.
+        """Claim pages of the file and blocks of its log.
 
-        They are written in place from now on, also on a disk that is full.
+        SQLite writes them in place from now on, also when the disk is full.
         """
         with contextlib.suppress(sqlite3.OperationalError):
             self._transact(
@@ -161,7 +161,7 @@ class Store:
         return True
 
     def _commit(self, change: Change, *, reserve: bool = True) -> None:
-        """Commit; where the disk is full, first the samples give way, then the reserve.
+        """Commit; if the disk is full, first drop samples, then use the reserve.
 
         Raises sqlite3.OperationalError.
         """
@@ -219,7 +219,7 @@ class Store:
 
     @property
     def dropped_samples(self) -> int:
-        """Of this file, ever."""
+        """How many samples were dropped since the file was made."""
         return int(self.flag("dropped-samples") or 0) + self._dropped
 
     def trim_samples(self) -> None:
@@ -249,9 +249,9 @@ class Store:
 
 
 def set_damaged_aside(path: Path) -> None:
-    """A file that SQLite cannot read would end every agent that starts.
+    """Move a file away that SQLite cannot read: it would end every agent that starts.
 
-    What it held is asked of the shared filesystem and Slurm again.
+    The agent asks the shared filesystem and Slurm again for what the file held.
     """
     if not path.exists():
         return
@@ -259,7 +259,7 @@ def set_damaged_aside(path: Path) -> None:
         with contextlib.closing(sqlite3.connect(path, timeout=5)) as connection:
             [(verdict,)] = connection.execute("PRAGMA quick_check(1)").fetchall()
     except sqlite3.OperationalError:
-        return  # not the file's fault: a disk that is full or read-only
+        return  # the disk is full or read-only; the file itself is whole
     except sqlite3.DatabaseError as error:
         verdict = str(error)
     if verdict == "ok":

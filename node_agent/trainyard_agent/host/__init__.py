@@ -1,1 +1,1 @@
-"""What surrounds the agent: its machine, its files, Slurm and AWS as it talks to them."""
+"""What surrounds the agent: its machine, its files, and how it calls Slurm and AWS."""

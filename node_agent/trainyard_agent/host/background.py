@@ -1,4 +1,4 @@
-"""Tasks that nobody waits for: kept while they run, and one that breaks is told at once."""
+"""Tasks that no other task awaits: kept while they run; one that fails is logged at once."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ class Background:
     def _done(self, task: asyncio.Task[Any]) -> None:
         self.tasks.discard(task)
         if not task.cancelled():
-            # An error here is the loop's to log and to end the agent on: see daemon.break_off.
+            # The event loop's handler logs the error and ends the agent: see daemon.break_off.
             task.result()

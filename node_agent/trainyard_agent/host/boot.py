@@ -1,6 +1,6 @@
-"""Which boot of this node it is.
+"""An id of the node's present boot.
 
-A node that comes back within seconds has lost its jobs all the same, and nothing else tells.
+A node that reboots within seconds has lost its jobs, too, and only a new id shows that.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Opens files that a job may have written.
 
-Never through a link, never a pipe or device, never without a bound.
+It follows no links, opens no pipes or devices, and reads at most a given number of bytes.
 """
 
 from __future__ import annotations

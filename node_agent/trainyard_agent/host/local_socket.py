@@ -1,7 +1,4 @@
-"""The daemon's unix sockets, reachable also where their path is longer than 107 bytes.
-
-That is the kernel's limit.
-"""
+"""The daemon's unix sockets, also where their path is longer than the kernel's 107 bytes."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ class S3:
             headers = {**self._checksum(known.checksum), "Content-Length": str(known.size)}
             body = Slice(
                 stream, 0, known.size
-            )  # never more than was announced, should the file have grown
+            )  # the file may have grown: send no more than was announced
             self._call("PUT", at, headers=headers, body=body, payload_sha256=known.sha256)
 
     def _put_parts(self, at: Location, stream: IO[bytes], known: Digest) -> None:

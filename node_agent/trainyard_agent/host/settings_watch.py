@@ -1,7 +1,7 @@
-"""Puts our settings of Slurm back in force when somebody rewrote slurm.conf without them.
+"""Puts our settings back into slurm.conf when another program rewrote it without them.
 
-HyperPod may do so whenever nodes come or go. Our own file is looked after as well: a slurmctld that
-is started while slurm.conf includes a file that is not there never comes up.
+HyperPod may do so whenever nodes come or go. If our own file is missing, it is written again: a
+slurmctld does not start while slurm.conf includes a file that is not there.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ LOOK_SECONDS = 2.0
 
 
 class SettingsWatch:
-    """Looks at slurm.conf and our file when they changed and then stood still for one look.
+    """Looks at slurm.conf and our file after a change, once two looks in a row see them the same.
 
-    Nobody may be in the middle of writing them.
+    Then nobody is in the middle of writing them.
     """
 
     def __init__(self, config: AgentConfig, slurm: Slurm) -> None:

@@ -132,7 +132,7 @@ class SignedHttp:
         except (
             BotoCoreError,
             RuntimeError,
-        ) as error:  # the instance's metadata service is away, or still gives expired ones
+        ) as error:  # the instance's metadata service is away, or still gives expired credentials
             raise Unreachable(
                 f"this node's AWS credentials cannot be renewed now: {error}"
             ) from error

@@ -98,9 +98,9 @@ class SlurmNode:
 
     @property
     def under_repair(self) -> bool:
-        """HyperPod repairs it and acts on this very reason.
+        """Whether HyperPod repairs the node, which it does by this very reason.
 
-        Neither its reason nor its state is ours to change.
+        We must then change neither the node's reason nor its state.
         """
         return self.reason.startswith("Action:")
 
@@ -175,7 +175,7 @@ def _expand_one(part: str) -> list[str]:
 
 
 def _number(job: str) -> int:
-    """12 of 12_3; what has no number comes first."""
+    """12 of 12_3; an id without a number comes first."""
     digits = re.match(r"\d+", job)
     return int(digits.group()) if digits else 0
 

@@ -1,10 +1,9 @@
 """Our settings of Slurm, in a file of our own that slurm.conf includes.
 
-slurm.conf is HyperPod's, which rewrites it whenever nodes come. Of it we change nothing but to
-append one line, in one write. A program that rewrites it at that moment loses that line at most,
-and it is appended again; nobody's line is ever lost by us. Where a setting is there twice, Slurm
-takes the later one. Standard library only: the lifecycle scripts use this file before the agent's
-packages are there.
+HyperPod owns slurm.conf and rewrites it whenever nodes come. We only append one line to it, in one
+write. If another program rewrites the file at that moment, our line is lost and we append it again;
+we never remove a line of others. If a setting is there twice, Slurm takes the later one. Standard
+library only: the lifecycle scripts use this file before the agent's packages are there.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ def text_of(path: Path) -> str:
 
 
 def complete(text: str) -> bool:
-    """Whether this is a slurm.conf, and not what somebody is still writing."""
+    """Whether this is a whole slurm.conf, and not one that a program is still writing."""
     return "SlurmctldHost" in text or "ControlMachine" in text
 
 
@@ -74,7 +73,7 @@ def wanted(text: str, workers: int, epilog: str | None) -> dict[str, str]:
 
 
 def additions(text: str) -> dict[str, str]:
-    """What the cluster may have already, and then keeps."""
+    """Settings that the cluster keeps if it has them already."""
     found = found_in(text)
     settings = {} if "epilog" in found else {"Epilog": EPILOG}
     scheduler = found.get("schedulerparameters", "")

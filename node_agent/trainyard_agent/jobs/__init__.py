@@ -1,1 +1,1 @@
-"""Attempts and their jobs: followed, ended, and told how they went."""
+"""Attempts and their jobs: following them, ending them, and reporting how they ended."""

@@ -23,7 +23,7 @@ _PARTITION = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")
 
 
 class BadBundle(ValueError):
-    """The bundle is not what was asked for, or would leave its directory."""
+    """The bundle is not the one that was asked for, or a path in it leaves its directory."""
 
 
 def parse_bundle(body: bytes, run_id: str, attempt: int, cluster_name: str) -> JobBundle:
@@ -119,10 +119,10 @@ def sbatch_options(
     known: Mapping[str, SlurmNode],
     unready: Collection[str] = (),
 ) -> list[str]:
-    """What sbatch is told; stronger than the script's own directives.
+    """The options of sbatch; they override the script's own directives.
 
-    `known`: Slurm's nodes by name, {} if it did not tell them yet. `unready`: those that are still
-    being set up, left out where others are enough.
+    `known`: Slurm's nodes by name, {} before Slurm has listed them. `unready`: nodes that are still
+    being set up; they are left out where others are enough.
     """
     options = [
         f"--job-name={job_name(bundle.run_id, bundle.attempt)}",

@@ -195,7 +195,7 @@ class Attempts:
         return leftovers_on(node, self.known.values())
 
     def samples(self) -> list[RunSample]:
-        """Where every active run stands."""
+        """The progress of every active run."""
         return [_sample(attempt) for attempt in self.active()]
 
     def job_ended_somewhere(self) -> None:
@@ -206,7 +206,7 @@ class Attempts:
 
 
 def activity_on(node: str, attempts: Collection[Attempt], now: float) -> Activity | None:
-    """Of those that use the node or did a moment ago, the one that says most about it.
+    """Of the attempts that use the node, or did a moment ago, the one that says most about it.
 
     Attempts' numbers count within a run.
     """
@@ -224,8 +224,8 @@ def activity_on(node: str, attempts: Collection[Attempt], now: float) -> Activit
 def leftovers_on(node: str, attempts: Collection[Attempt]) -> list[tuple[str, int, list[str]]]:
     """What the node may still run of attempts that are over, as activity.Jobs says.
 
-    Never the newest attempt of a run while that goes on, nor a job whose number another run has by
-    now.
+    It leaves out the newest attempt of a run while that goes on, and a job whose number another run
+    has by now.
     """
     newest: dict[str, int] = {}
     for attempt in attempts:

@@ -96,10 +96,7 @@ class Ending:
         )
 
     async def _await_evidence(self, attempt: Attempt, job: Job | None) -> Job | None:
-        """Wait until no node of a job that failed is in doubt and Slurm has made up its mind.
-
-        But not long.
-        """
+        """Wait, but not long, until no node of a failed job is in doubt and Slurm has decided."""
         began = time.monotonic()
         failed = job is None or job.state != "COMPLETED"
         if failed:
@@ -123,7 +120,7 @@ class Ending:
         return job
 
     async def _ask(self, attempt: Attempt) -> Job | None:
-        """None if Slurm does not answer, too."""
+        """The job; None if Slurm does not know it or does not answer."""
         try:
             return await self._slurm.job(attempt.job_id)
         except SlurmError as error:
@@ -135,9 +132,9 @@ class Ending:
         return waited < patience and any(map(self._table.suspicious, attempt.nodes))
 
     def _may_save(self, attempt: Attempt) -> bool:
-        """A job that somebody ended (scancel, a time limit) may write a checkpoint.
+        """Whether a job that a person or a time limit ended may still write a checkpoint.
 
-        It has the time of Slurm's KillWait.
+        It has Slurm's KillWait for that.
         """
         if any(map(self._table.lost, attempt.nodes)) or self._attempts.superseded(attempt):
             return False
@@ -171,7 +168,7 @@ def with_restart(diagnosis: Diagnosis, node: str) -> Diagnosis:
 
 
 def doubtful_first(found: list[NodeEvidence]) -> list[NodeEvidence]:
-    """As many as an event can carry."""
+    """The evidence that fits into an event, doubtful nodes first."""
     ordered = sorted(found, key=lambda node: (node.agent, node.scheduler) == ("linked", "up"))
     return ordered[:EVIDENCE_NODES]
 
@@ -182,10 +179,10 @@ def is_undecided(attempt: Attempt, job: Job | None) -> bool:
 
 
 def is_explained(attempt: Attempt, job: Job) -> bool:
-    """What Slurm says now stays.
+    """Whether Slurm's present words are final, because a launcher names a cause for them.
 
-    Zero may still become CANCELLED, and so may the exit code with which a job answers a person's
-    scancel.
+    Else an exit code may still become CANCELLED: zero, or the one with which a job answers a
+    person's scancel.
     """
     return bool(job.exit_code or job.signal) and any(
         launch.names_cause for launch in read_launches(attempt.directory)

@@ -1,6 +1,6 @@
-"""Why an attempt ended, root cause before consequence.
+"""Finds why an attempt ended, and takes the root cause before its consequences.
 
-A pure reading of what Slurm, the launchers, the log and the nodes say.
+It is pure, and reads what Slurm, the launchers, the log and the nodes say.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Launch(LaunchReport):
 
     @property
     def names_cause(self) -> bool:
-        """It says why the job ended; others tell only that something ended them."""
+        """The report says why the job ended; other reports only say that something ended them."""
         return self.ended is not None and self.kind in CAUSES
 
 
@@ -66,9 +66,9 @@ class Diagnosis:
     failed_node: str | None = None
 
     def because(self, unwritable: str | None) -> Diagnosis:
-        """With the shared filesystem's own trouble, which a job that met it could not write down.
+        """Add the trouble of the shared filesystem, which the job itself could not write down.
 
-        Its launchers then seem killed.
+        The job's launchers then seem killed.
         """
         if unwritable is None:
             return self
@@ -177,7 +177,7 @@ def _of_program(job: Job | None, launches: Sequence[Launch], log_tail: str) -> D
 
 
 def _refused(job: Job) -> bool:
-    """A slurmctld that crashed starts again what ran already.
+    """Whether the batch script refused to run twice: a slurmctld that crashed starts jobs again.
 
     A person's scancel leaves a signal, or a job that never had a node.
     """
@@ -185,15 +185,14 @@ def _refused(job: Job) -> bool:
 
 
 def _completed(job: Job, launches: Sequence[Launch]) -> bool:
-    """COMPLETING says nothing of how a job ends, and it stays so while a node is away.
-
-    No launcher may say otherwise.
+    """Whether the job ended well. COMPLETING does not say how a job ends, and lasts while a node is
+    away; then all launchers must say that they ended well.
     """
     return job.state == "COMPLETED" or (job.state == "COMPLETING" and _all_well(launches))
 
 
 def _told_by_all(job: Job | None, launches: Sequence[Launch]) -> bool:
-    """A report that is missing, because it cannot be read just now, may say otherwise."""
+    """Whether all nodes' reports are there: one that cannot be read just now may say otherwise."""
     return bool(launches) and {launch.node for launch in launches} >= set(job.nodes if job else ())
 
 
@@ -205,7 +204,7 @@ def _of_launches(launches: Sequence[Launch], code: int | None) -> Diagnosis | No
     """The first launcher that reported a cause; else one that was killed before it could report."""
     causes = [item for item in launches if item.names_cause]
     if causes:
-        # One for want of memory explains what else was killed: the kernel may take several
+        # Lack of memory explains the other killed processes, too: the kernel may kill several
         # processes of a node.
         first = min(
             causes, key=lambda item: (item.kind != "out-of-memory", _moment(item, launches))
@@ -236,9 +235,9 @@ def _of_launches(launches: Sequence[Launch], code: int | None) -> Diagnosis | No
 
 
 def _moment(launch: Launch, launches: Sequence[Launch]) -> float:
-    """By what ends are ordered: each node's clock.
+    """The number by which ends are ordered: the time by the node's clock.
 
-    Or how long each ran, where the clocks do not agree on when the job started.
+    If the clocks do not agree on when the job started, it is how long the launcher ran.
     """
     starts = [item.started for item in launches if item.started is not None]
     if len(starts) == len(launches) and max(starts) - min(starts) > CLOCKS_DIFFER_SECONDS:
@@ -259,8 +258,7 @@ def _kind(launch: Launch) -> Kind:
 
 
 def _of_log(log_tail: str, code: int | None, number: int | None) -> Diagnosis:
-    """Without a launcher's word.
-
+    """The cause where no launcher names one.
     A traceback that is no consequence, torchrun's summary, the batch script's own end.
     """
     error = first_exception(log_tail)

@@ -1,6 +1,6 @@
-"""The run's fence: its newest attempt's number.
+"""The run's fence: the number of its newest attempt.
 
-It is raised under the lock that a committing trainer holds.
+The agent raises it under the lock that a trainer holds while it commits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Fenced(Exception):
 
 
 class FenceBusy(Exception):
-    """Somebody holds the fence's lock and does not let go."""
+    """Another process holds the fence's lock and does not release it."""
 
 
 def raise_fence(run_dir: Path, attempt: int) -> None:
@@ -59,9 +59,9 @@ def _lock(descriptor: int, run_dir: Path) -> None:
 
 
 def read_fence(run_dir: Path) -> int:
-    """0 if there is none.
+    """The fence's number; 0 if there is no fence.
 
-    Where a torn one says nothing of use, the newest attempt that has a directory.
+    If the file is torn, it is the number of the newest attempt that has a directory.
     """
     stored = _stored(run_dir)
     return _newest_started(run_dir) if stored is None else stored

@@ -168,7 +168,7 @@ def poll_seconds(attempt: Attempt, now: float) -> float:
 
 
 def stands_still(attempt: Attempt, now: float) -> bool:
-    """Its training has not stepped for long, and nobody has asked its nodes since its last step."""
+    """The training has not stepped for long, and its nodes were not asked since its last step."""
     stepped_at = attempt.stepped_at
     if stepped_at is None or stepped_at == attempt.doubted_at:
         return False

@@ -1,4 +1,4 @@
-"""Ends a job of which nothing comes any more by force: Slurm alone would give it KillWait."""
+"""Ends at once a job that no longer does anything; Slurm alone would wait for KillWait."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Ends a job that Slurm calls running though its launchers have ended.
+"""Ends a job that Slurm calls running although its launchers have ended.
 
-It is so where a step's daemon was killed: srun waits for it for ever.
+That happens if a step's daemon was killed: srun waits for it for ever.
 """
 
 from __future__ import annotations
@@ -78,14 +78,14 @@ def seconds_between_looks(nodes: Collection[str]) -> float:
 
 
 def mark(directory: Path) -> None:
-    """Before the job is ended.
+    """Write the mark, before the job is ended.
 
-    An agent that is restarted just then would else take our scancel for a person's.
+    Without it an agent that is restarted just then would take our scancel for a person's.
     """
     with contextlib.suppress(OSError):
         (directory / _MARK).touch()
 
 
 def is_marked(directory: Path) -> bool:
-    """Not, as far as anybody can say, where that cannot be read."""
+    """Whether the mark is there; False also where the directory cannot be read."""
     return os.path.exists(directory / _MARK)

@@ -1,4 +1,4 @@
-"""Tells a job the addresses of its nodes, also of those that are set up while it waits for them."""
+"""Writes the addresses of a job's nodes for the job, also of nodes that it still waits for."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Hosts:
         self._background = Background()
 
     def addresses(self) -> dict[str, str]:
-        """Of the nodes that are set up: a job on any other waits for it."""
+        """The addresses of the nodes that are set up; a job waits for any other node of its own."""
         unready = self._table.unready()
         known = self._table.slurm_nodes.items()
         hosts = {name: node.address for name, node in known if name not in unready}
@@ -35,7 +35,7 @@ class Hosts:
         return with_addresses(hosts)
 
     def members_changed(self) -> None:
-        """Slurm has other nodes than before, or one is set up: a job may wait for it."""
+        """Write the addresses again: Slurm's nodes changed, or a job's node may be set up now."""
         for attempt in self._attempts.active():
             if not attempt.stepped:
                 self.rewrite(attempt)
@@ -47,9 +47,10 @@ class Hosts:
             self._background.spawn(self._write(attempt))
 
     async def _write(self, attempt: Attempt) -> None:
-        """In a moment, and again until it is done.
+        """Write the file after a moment, and try again until that works.
 
-        After a restart of this agent thousands of nodes are linked within a second.
+        The moment is there because after this agent's restart thousands of nodes are linked within
+        a second.
         """
         pause = HOSTS_SECONDS
         while attempt.hosts_stale and attempt.active:
@@ -65,7 +66,7 @@ class Hosts:
 
 
 def with_addresses(hosts: Mapping[str, str]) -> dict[str, str]:
-    """Without those of which Slurm knows a name only."""
+    """The hosts without those that have only a name in Slurm, and no address."""
     return {
         name: address for name, address in hosts.items() if re.fullmatch(r"[0-9a-fA-F.:]+", address)
     }

@@ -47,5 +47,5 @@ class OtherJobsWatch:
             except SlurmError as error:
                 log.warning(
                     "the queue cannot be read: %s", error
-                )  # what was there last is likelier than nothing
+                )  # the last known jobs are likelier than none
             await asyncio.sleep(self._every)

@@ -1,4 +1,4 @@
-"""Takes up what a training says of its steps (progress.json): the source of AttemptStepped."""
+"""Reads the steps that a training reports in progress.json: the source of AttemptStepped."""
 
 from __future__ import annotations
 
@@ -79,11 +79,11 @@ def first_step_at(attempt: Attempt, progress: Progress) -> float:
     A node's clock that puts it before the attempt or into the future is wrong: only its
     differences count.
     """
-    now, told = time.time(), progress.first_step_at or progress.at
+    now, claimed = time.time(), progress.first_step_at or progress.at
     try:
         made = (attempt.directory / places.BUNDLE).stat().st_mtime
     except OSError:
         made = 0.0
-    if made - CLOCK_SECONDS <= told <= now + CLOCK_SECONDS:
-        return told
-    return now - max(0.0, progress.at - told)
+    if made - CLOCK_SECONDS <= claimed <= now + CLOCK_SECONDS:
+        return claimed
+    return now - max(0.0, progress.at - claimed)

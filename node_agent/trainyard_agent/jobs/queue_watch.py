@@ -1,4 +1,4 @@
-"""Tells why a job waits in Slurm's queue, and who is in its way: the source of AttemptQueued."""
+"""Reports why a job waits in Slurm's queue, and for which jobs: the source of AttemptQueued."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class QueueWatch:
         self._attempts, self._table = attempts, table
 
     async def look_at(self, attempt: Attempt) -> None:
-        """The job waits: tell why, and again when other jobs are in its way."""
+        """Report why the job waits, and report again when other jobs are in its way."""
         now = time.monotonic()
         if now - attempt.followed_since < QUEUED_SECONDS:
             return
@@ -64,7 +64,7 @@ class QueueWatch:
 
 
 def worth_telling(attempt: Attempt, in_the_way: list[JobAhead], now: float) -> bool:
-    """It was not told already, nor anything else of this job a moment ago."""
-    told, reason = attempt.queue_told, attempt.pending_reason
-    same = told is not None and told.ahead == in_the_way and told.reason == reason
+    """Whether this was not reported already, and nothing else of this job a moment ago."""
+    last, reason = attempt.queue_told, attempt.pending_reason
+    same = last is not None and last.ahead == in_the_way and last.reason == reason
     return not same and now - attempt.queue_told_at >= TELL_QUEUE_SECONDS

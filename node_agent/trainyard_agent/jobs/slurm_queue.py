@@ -1,4 +1,4 @@
-"""Who holds the nodes that a job waits for, so that a person learns it without a shell."""
+"""Finds whose jobs hold the nodes that a job waits for, so that a person needs no shell."""
 
 from __future__ import annotations
 

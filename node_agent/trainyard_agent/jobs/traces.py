@@ -1,6 +1,6 @@
-"""Reads what a job left in its attempt's directory: its log, its launchers' reports.
+"""Reads what a job left in its attempt's directory: its log and its launchers' reports.
 
-And whether anything can be written there at all.
+It also finds out whether that directory can be written.
 """
 
 from __future__ import annotations

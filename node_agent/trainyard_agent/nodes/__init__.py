@@ -1,1 +1,1 @@
-"""Which nodes there are and which of them live: the links, and the judgement of a silence."""
+"""Which nodes there are and which of them are alive: their links, and what a silence means."""

@@ -1,4 +1,4 @@
-"""What the controller's parts that judge nodes want to know of the jobs that use them."""
+"""The interface by which the parts that judge nodes ask about the jobs on these nodes."""
 
 from __future__ import annotations
 

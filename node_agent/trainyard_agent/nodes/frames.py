@@ -124,7 +124,7 @@ async def _line(reader: asyncio.StreamReader) -> dict[str, Any]:
     """One short line of the handshake (before anything is authenticated, so it must be small)."""
     try:
         line = await reader.readline()
-    except ValueError as error:  # asyncio's word for a line over its own limit
+    except ValueError as error:  # asyncio raises it for a line over its own limit
         raise LinkError("the handshake is not a short line") from error
     if not line.endswith(b"\n") or len(line) > 1024:
         raise LinkError("the handshake is not a short line")

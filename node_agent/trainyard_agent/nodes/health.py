@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 class Believed:
     """A check's debounced state.
 
-    What is believed, and how often in a row something else was seen.
+    It holds the verdict that is believed, and how often in a row another one was seen.
     """
 
     verdict: Verdict
@@ -61,8 +61,7 @@ class Health:
                 self._run(check)
 
     def _run(self, check: Check) -> None:
-        # The agent's one place that outlives any error: a check that breaks must not silence the
-        # node.
+        # Only here the agent survives any error: a check that fails must not silence the node.
         try:
             reading = check.read(self._node)
             if reading is None:

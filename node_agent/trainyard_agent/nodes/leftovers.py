@@ -1,6 +1,6 @@
-"""SIGKILL of what older attempts of a run left on this node.
+"""Kills what older attempts of a run left on this node.
 
-That is their processes and the Slurm step daemons that hold them.
+These are processes, and the Slurm step daemons that hold them.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ def kill_leftovers(
 
     Returns how many processes were killed. A process belongs to an older attempt if its environment
     carries the run's id, an attempt number of at most `attempt`, and this node's name (the nodes of
-    a local cloud share one machine). A step daemon writes its title over its environment; what
-    tells whose it is on a shared machine is its working directory, which it has from its slurmd:
-    below `node_root`. None on a machine of our own, where every step daemon of the job is meant.
+    a local cloud share one machine). A step daemon writes its title over its environment. On a
+    shared machine its working directory, which it has from its slurmd, shows whose it is: it is
+    below `node_root`. `node_root` is None on a machine of our own: there every step daemon of the
+    job is meant.
     """
     killed: set[int] = set()
     deadline = time.monotonic() + GONE_SECONDS

@@ -1,4 +1,4 @@
-"""The controller's side of the link: one authenticated connection a node, over which it beats."""
+"""The controller's side of the link: every node beats over one authenticated connection."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class LinkServer:
             while True:
                 self._take(node, await frames.receive())
         except (*NONSENSE, OSError, asyncio.IncompleteReadError) as error:
-            # One node that talks nonsense loses its link; the controller serves the others.
+            # A node that sends nonsense loses its link; the controller goes on serving the others.
             log.info("the link of %s ended: %s", node, str(error) or type(error).__name__)
 
     def _take(self, node: str, message: dict[str, Any]) -> None:

@@ -90,7 +90,7 @@ def judge(signals: Signals) -> Verdict:
 
 
 def _slurmd_silent(signals: Signals) -> bool:
-    """One that answered after its agent fell silent is on a bad network rather than dead.
+    """If slurmd answered after the agent fell silent, the network is bad rather than the node dead.
 
     It gets as long as an agent.
     """
@@ -105,7 +105,7 @@ def _nobody_heard(signals: Signals) -> bool:
 
 
 def _training_agrees(signals: Signals, *, patience: float) -> bool:
-    """No training goes on that would prove the node alive."""
+    """Whether no training goes on that would prove that the node is alive."""
     if signals.quiet is None or signals.job_ended:
         return True
     return signals.quiet >= max(patience, quiet_needed(signals.step_seconds))

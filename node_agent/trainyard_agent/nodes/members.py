@@ -73,7 +73,7 @@ class Members:
         return BUSY_SECONDS if self._jobs.busy() else IDLE_SECONDS
 
     async def _undrain(self) -> None:
-        """Slurm gives a node that it drained by its own mistake back to nobody.
+        """Resume a node that Slurm drained by its own mistake; Slurm itself never does.
 
         The older job on it was killed before the next was submitted.
         """
@@ -95,19 +95,19 @@ class Members:
         if stored is None:
             self._reporter.report(change=lambda db: _keep(db, names))
         else:
-            told = set(json.loads(stored))
-            while told != set(names):
-                told = self._tell(names, told)
+            reported = set(json.loads(stored))
+            while reported != set(names):
+                reported = self._tell(names, reported)
         self._on_change()
 
     def _tell(self, names: Collection[str], before: set[str]) -> set[str]:
-        """Report as many changes as an event can carry; returns the list as it was told by now."""
+        """Report as many changes as fit into an event; returns the list as reported by now."""
         removed, added = changes(names, before)
         gone = [name for name in removed if self._table.forget(name)]
-        told = sorted((before - set(removed)).union(added))
+        reported = sorted((before - set(removed)).union(added))
 
         def change(connection: sqlite3.Connection) -> None:
-            _keep(connection, told)
+            _keep(connection, reported)
             connection.executemany("DELETE FROM nodes WHERE node = ?", [(name,) for name in gone])
 
         log.warning(
@@ -117,13 +117,13 @@ class Members:
         )
         event = self._reporter.make(
             NodesChanged,
-            nodes=told,
+            nodes=reported,
             added=added,
             removed=removed,
-            partitions=partition_sizes(told, self._table.slurm_nodes),
+            partitions=partition_sizes(reported, self._table.slurm_nodes),
         )
         self._reporter.report(event, change=change)
-        return set(told)
+        return set(reported)
 
     def _report_ready(self) -> bool:
         known = self._table.slurm_nodes
@@ -134,7 +134,7 @@ class Members:
 
         def change(connection: sqlite3.Connection) -> None:
             connection.execute("INSERT OR REPLACE INTO flags VALUES('ready', '1')")
-            # What changes from now on is told, also what changes before the list was seen twice.
+            # From now on we report changes, also one before the list was seen twice.
             connection.execute(
                 "INSERT OR IGNORE INTO flags VALUES(?, ?)", (MEMBERS, json.dumps(sorted(known)))
             )
@@ -157,7 +157,7 @@ def partition_sizes(names: Iterable[str], nodes: Mapping[str, SlurmNode]) -> dic
 
 
 def drained_by_mistake(node: SlurmNode) -> bool:
-    """Slurm drained it for a job's number that it gave out twice, and no job runs there now."""
+    """Whether Slurm drained the node, now idle, because it gave a job's number out twice."""
     drained = node.base in ("idle", "down") and "drain" in node.flags and not node.under_repair
     return drained and node.reason.lower().startswith(DUPLICATE)
 

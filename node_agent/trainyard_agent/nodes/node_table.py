@@ -1,4 +1,4 @@
-"""The controller's one table of nodes: every part of it that knows of a node knows it from here."""
+"""The controller's one table of nodes; all its parts read nodes from here."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class Node:
 
     @property
     def suspect(self) -> bool:
-        """Not heard, and it is not yet known what that means.
+        """The node is not heard, and we do not yet know why.
 
-        A daemon that dies may still seem to answer once.
+        One answer is not enough: a daemon that dies may still seem to answer once.
         """
         return (
             self.state in ("linked", "silent")
@@ -59,7 +59,7 @@ class Node:
         )
 
     def stop(self) -> None:
-        """End what is going on about it."""
+        """End the task that looks into the node's silence."""
         if self.task is not None:
             self.task.cancel()
         self.task = self.questions = None
@@ -108,12 +108,12 @@ class NodeTable:
         return True
 
     def suspicious(self, name: str) -> bool:
-        """It is not yet known whether this node lives."""
+        """Whether it is not yet known if this node lives."""
         node = self.nodes.get(name)
         return node is not None and node.suspect
 
     def set_up(self, name: str) -> bool:
-        """Its agent, which is the last thing that starts on a new node, was linked once."""
+        """Whether the node's agent, which starts last on a new node, was linked once."""
         return name in self.nodes
 
     def unready(self) -> set[str]:
@@ -125,7 +125,7 @@ class NodeTable:
         return node is not None and node.state == "lost"
 
     def serving(self, name: str) -> bool:
-        """It is linked now, and not only just coming back."""
+        """Whether the node is linked and in use, and not only coming back."""
         node = self.nodes.get(name)
         return node is not None and node.connected and node.state == "linked"
 
@@ -140,7 +140,7 @@ class NodeTable:
         return [NodeSample.model_validate(own), *(self._sample(name, own["at"]) for name in names)]
 
     def _sample(self, name: str, at: Any) -> NodeSample:
-        """The node's own newest words, below what Slurm and its link say."""
+        """The node's own newest sample; what Slurm and the link say wins over it."""
         node, evidence = self.nodes.get(name, Node(name)), self.evidence(name)
         known = self.slurm_nodes.get(name)
         scheduler = known.state if known is not None else "unknown"

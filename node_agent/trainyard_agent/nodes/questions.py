@@ -30,9 +30,9 @@ QUESTIONS_A_SECOND = 150
 
 
 async def ask(address: str, port: int) -> Answer:
-    """'up' is slurmd's own word: it closes a connection whose other side has nothing to say.
+    """Ask a slurmd whether it lives; 'up' needs slurmd itself, which closes a silent connection.
 
-    A kernel accepts for a stopped one, too.
+    That the connection is accepted is not enough: the kernel accepts for a stopped slurmd, too.
     """
     try:
         return await asyncio.wait_for(_ask(address, port), ANSWER_SECONDS)
@@ -117,7 +117,7 @@ class Questions:
         self.refusals = self.refusals + 1 if answer == "refused" else 0
 
     def forget(self) -> None:
-        """Whatever was asked until now counts no more."""
+        """Forget all questions and answers until now."""
         self.close()
         self.refusals = self.answers = 0
         self.open.clear()

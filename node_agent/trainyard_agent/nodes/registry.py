@@ -1,4 +1,4 @@
-"""Takes note of what the nodes' agents say over their links, and hands each thing to its part."""
+"""Takes what the nodes' agents send over their links, and hands each thing to the part for it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Registry:
         if node.questions is not None:
             node.stop()
         if isinstance(message.get("sample"), dict):
-            # One that no heartbeat could carry ends this link, not the heartbeats.
+            # A sample that no heartbeat could carry ends this link, and not the heartbeats.
             NodeSample.model_validate(
                 {"node": name, "instanceId": "", "role": "", **message["sample"]}
             )

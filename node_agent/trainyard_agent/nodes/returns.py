@@ -31,7 +31,7 @@ class Link(Protocol):
 
 
 class Returns:
-    """What is done about a node that was away and whose agent is linked again."""
+    """Gives Slurm back a node that was away and whose agent is linked again."""
 
     def __init__(
         self, slurm: Slurm, reporter: Reporter, table: NodeTable, link: Link, jobs: Jobs
@@ -94,7 +94,10 @@ class Returns:
 
 
 def may_be_resumed(node: SlurmNode) -> bool:
-    """Slurm or we set it down because it was away; nobody drained it, and nobody repairs it."""
+    """Whether only Slurm or we set the node down, because it was away.
+
+    A node that a person drained, or that is under repair, stays as it is.
+    """
     return (
         not node.under_repair
         and node.base in ("down", "idle")

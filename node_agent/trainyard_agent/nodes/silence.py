@@ -1,4 +1,4 @@
-"""Looks into the silence of nodes, and reports who is silent or lost: the source of NodeLost."""
+"""Finds out why a node is silent, and reports silent and lost nodes: the source of NodeLost."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class SilenceWatch:
                 began = time.monotonic()
                 await questions.wait(pause)
                 if time.monotonic() - began > pause + STILL_SECONDS:
-                    # This process stood still; what was silent meanwhile is not known.
+                    # This process did not run for a while, so it cannot know who was silent then.
                     questions.forget()
                     node.silent_since = time.monotonic()
                 pause = self._look_at(node, questions)
@@ -137,9 +137,9 @@ class SilenceWatch:
         return min(look, questions.pause(now, silent, calm=calm))
 
     def _census(self, now: float) -> Census:
-        """Kept for a moment.
+        """The census, which is kept for a moment.
 
-        For each of thousands of silent nodes to go through all of them, a second is too short.
+        To count all nodes anew for each of thousands of silent nodes would take too long.
         """
         nodes = self._table.nodes
         if now - self._counted.at > CENSUS_SECONDS_A_NODE * len(nodes):
@@ -203,14 +203,14 @@ class SilenceWatch:
         if node.state != "lost":
             self.doubt(node, node.last_beat)
         elif time.monotonic() - node.last_beat > self._config.silent_after_seconds:
-            # It was coming back, and fell silent again.
+            # The lost node was coming back, and fell silent again.
             node.connected = False
             node.stop()
             self._link.drop(node.name)
 
 
 def _unasked(node: Node) -> bool:
-    """It is linked, and its silence is not being looked into."""
+    """Whether the node is linked and not under suspicion."""
     return node.connected and node.questions is None
 
 
@@ -255,7 +255,7 @@ def signals_of(
 def why_not_lost(
     activity: Activity | None, evidence: NodeEvidence, *, held: bool, now: float
 ) -> str:
-    """Why a node counts as silent only, where its slurmd does not say so; '' where it does."""
+    """Why a node counts only as silent, and not as lost; '' where slurmd's answer shows it."""
     if held:
         return "no other node is heard either, so it may be this controller's own link"
     if evidence.scheduler == "up" or activity is None or activity.stepped_at is None:

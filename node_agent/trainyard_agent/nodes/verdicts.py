@@ -1,4 +1,4 @@
-"""What the nodes' checks find, each change of it reported once: the source of NodeUnhealthy."""
+"""Reports each change of what the nodes' checks find, once: the source of NodeUnhealthy."""
 
 from __future__ import annotations
 

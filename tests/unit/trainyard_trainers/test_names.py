@@ -46,6 +46,7 @@ IMPORTED = [
     ),
     ("config", "common.config", "ConfigError build describe parse read_file read_words"),
     ("data", "loop.data", "Stream check_batch"),
+    ("loop", "loop.loop", "LoopConfig NotFinite StepResult Task Turn main show_graphs train"),
     (
         "exits",
         "common.exits",

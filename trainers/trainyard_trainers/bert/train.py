@@ -1,4 +1,4 @@
-"""Fine-tunes BERT, or another encoder of a Hugging Face directory, to tell whether two sentences
+"""Fine-tunes BERT, or another encoder of a Hugging Face directory, to judge whether two sentences
 say the same (MRPC).
 
     torchrun --nproc-per-node 2 -m trainyard_trainers.bert --model DIRECTORY \\
@@ -94,7 +94,7 @@ def load_pretrained(directory: Path, max_tokens: int) -> tuple[Any, Any]:
     )  # some versions look a tokenizer up even where local_files_only is set
     transformers = packages.needed("transformers", "trainyard_trainers.bert")
     transformers.utils.logging.disable_progress_bar()
-    transformers.utils.logging.set_verbosity_error()  # what it would warn of is checked below
+    transformers.utils.logging.set_verbosity_error()  # it would only warn of what is checked below
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(directory, local_files_only=True)
         model, loading = transformers.AutoModelForSequenceClassification.from_pretrained(

@@ -1,1 +1,1 @@
-"""Checkpoints that are whole or absent: written beside training, committed once, found again."""
+"""Checkpoints that are whole or absent: writing them beside training, committing, finding them."""

@@ -1,9 +1,9 @@
 """Checkpoints that exist whole or not at all: files first, manifest last, one rename under the
 run's fence.
 
-A process may be killed at any line. Whatever it leaves behind is either a committed directory whose
-manifest verifies, or a dot directory that nobody reads. Needs the standard library only;
-`checkpointer.py` does the same with all ranks of a job.
+A process may be killed at any line. It then leaves either a committed directory whose manifest
+verifies, or a dot directory that nobody reads. Needs the standard library only; `checkpointer.py`
+does the same with all ranks of a job.
 """
 
 from __future__ import annotations
@@ -357,9 +357,7 @@ def find_newest(
 
 
 class _Patience:
-    """Tries again what fails with an error that may pass; one span of time for all that is
-    tried.
-    """
+    """Tries calls again that fail with an error that may pass. All calls share one span of time."""
 
     def __init__(self, seconds: float) -> None:
         self._deadline = time.monotonic() + seconds
@@ -385,8 +383,9 @@ class _Patience:
 
 
 def read_ahead(checkpoint_dir: Path) -> None:
-    """Have the kernel read the newest checkpoint's files while something else goes on; what cannot
-    be read will be told by who needs it.
+    """Have the kernel read the newest checkpoint's files while something else goes on.
+
+    Errors are ignored here: the code that needs the file will raise them.
     """
     with contextlib.suppress(OSError):
         for file in [
@@ -402,11 +401,11 @@ def read_ahead(checkpoint_dir: Path) -> None:
 def prune(
     checkpoint_dir: Path, keep: int, attempt: Attempt, spare: frozenset[Path] = frozenset()
 ) -> None:
-    """Remove all but the `keep` newest checkpoints. Those in `spare` (not whole: evidence) and
-    those of which a file is missing or has another size neither count nor go.
+    """Remove all but the `keep` newest checkpoints.
 
-    Each is renamed to a dot name first, so that nobody ever sees half of a checkpoint under a valid
-    name.
+    Those in `spare`, and those of which a file is missing or has another size, are not whole: they
+    are kept as evidence, and do not count. Each checkpoint is renamed to a dot name first, so that
+    no reader finds half of it under a valid name.
     """
     found = [path for _, _, path in _committed(checkpoint_dir) if path not in spare]
     kept, rest = 0, iter(found)
@@ -432,8 +431,8 @@ def _has_its_files(directory: Path) -> bool:
 def clean_leftovers(attempt: Attempt) -> list[str]:
     """Remove temporary directories of this attempt, which has just begun, and of older ones.
 
-    Of those only once the fence stands at this attempt, so that none of them can still commit.
-    A final model that a commit set aside and did not replace is put back. Returns the removed
+    Those of older attempts go only once the fence has this attempt's number: then none of them can
+    still commit. A final model that a commit set aside and did not replace is put back. Returns the removed
     names. Raises Fenced.
     """
     removed: list[str] = []

@@ -36,7 +36,7 @@ Files = Mapping[str, object]
 
 
 def rank_file(rank: int) -> str:
-    """Name of the file in which a rank keeps what is its own: random state, data position."""
+    """Name of the file with a rank's own state: its random state and its position in the data."""
     return f"rank-{rank:05d}.pt"
 
 
@@ -46,8 +46,8 @@ def load(saved: Saved, name: str) -> Any:
 
 
 def load_own(saved: Saved, seed: int) -> Any:
-    """What this rank kept (`rank_file`), its random state restored; every trainer's `restore` uses
-    it.
+    """Load this rank's own state (`rank_file`) and restore its random state; every trainer's
+    `restore` uses it.
 
     On another number of ranks no rank has a file of its own: each takes that of rank 0 for the
     position in the data, draws new random numbers, and rank 0 says so.
@@ -74,7 +74,7 @@ def other_ranks(before: int, now: int) -> str:
 class _Flight:
     """A save on its way.
 
-    `word` is the last that this rank's writer has said of it, "" before the first.
+    `word` is the newest state that this rank's writer has reported of it, "" before the first.
     """
 
     part: Part
@@ -85,7 +85,7 @@ class _Flight:
 
     @property
     def over(self) -> bool:
-        """Whether this rank has no more to hear."""
+        """Whether this rank's writer has nothing more to report."""
         return self.word not in ("", "written") or (
             self.word == "written" and not self.part.commits
         )
@@ -127,12 +127,12 @@ class Checkpointer:
         found: dict[str, Any] = {}
         if self._rank == 0:
             found = self._find()
-        told = exchange(found)[0]
-        self._raise(told["word"], told["reason"])
-        self._serial = told["serial"]
+        answer = exchange(found)[0]
+        self._raise(answer["word"], answer["reason"])
+        self._serial = answer["serial"]
         saved = (
-            Saved(Path(told["path"]), told["step"], told["attempt"], told["world_size"])
-            if "path" in told
+            Saved(Path(answer["path"]), answer["step"], answer["attempt"], answer["world_size"])
+            if "path" in answer
             else None
         )
         self._last_step = saved.step if saved else None
@@ -154,14 +154,14 @@ class Checkpointer:
             return {"word": "failed", "reason": str(error)}
         self._rejected = frozenset(rejected)
         place = {**asdict(saved), "path": str(saved.path)} if saved else {}
-        # What an earlier process of the same attempt, begun again by hand, left of its saves is
-        # never taken for one of these.
+        # A person may start the attempt again by hand. What its earlier process left of its saves
+        # is never taken for one of these.
         return {"word": "committed", "reason": "", "serial": secrets.randbits(48), **place}
 
     # -- saving -----------------------------------------------------------------------------------
     def due(self, step: int) -> bool:
-        """Whether a checkpoint is due after `step`, by this rank's clock: ask rank 0 only, and tell
-        the others.
+        """Whether a checkpoint is due after `step`, by this rank's clock: ask only rank 0, and send
+        its answer to the others.
         """
         if self._flight is not None and not self._flight.over:
             return False  # the last one is still being written
@@ -229,7 +229,7 @@ class Checkpointer:
             self._land(must=False)
 
     def wait(self) -> None:
-        """Until the save that is on its way, if any, is committed or has failed."""
+        """Wait until the save that is on its way, if any, is committed or has failed."""
         if self._flight is not None:
             self._land(must=False)
 
@@ -288,7 +288,7 @@ class Checkpointer:
 
     def _note(self, flight: _Flight, answer: Answer) -> None:
         if answer.serial != flight.part.serial:
-            return  # of an older part, given up
+            return  # an answer about an older part that was given up
         flight.word, flight.reason = answer.word, answer.reason
         if answer.word == "committed":
             self._every.written(time.monotonic() - flight.began)
@@ -308,8 +308,8 @@ class Checkpointer:
             self._note(flight, answer)
 
     def _without_writer(self, flight: _Flight) -> None:
-        """Somebody killed the writing process: this save fails, and from the next on this process
-        writes itself.
+        """Go on after the writing process was killed: this save fails, and this process writes the
+        next ones by itself.
         """
         print(
             "trainyard: the writing process is gone; training waits for its checkpoints from now "

@@ -47,11 +47,11 @@ class Interval:
         )
 
     def stalled(self, seconds: float) -> None:
-        """A step waited so long for the save that is on its way."""
+        """Take note how long a step waited for the save that is on its way."""
         self._stall += seconds
 
     def written(self, seconds: float) -> None:
-        """The save that was on its way is committed, so long after it began."""
+        """Take note how long the save that is committed now took."""
         self._stalls = [*self._stalls[-8:], self._stall]
         self._stall, self._write = 0.0, seconds
 

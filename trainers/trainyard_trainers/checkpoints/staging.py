@@ -79,7 +79,7 @@ class SharedMemory:
 
 
 def _check_room(more: int) -> None:
-    """Shared memory has no limit of its own: too much of it would get the trainer killed.
+    """Refuse too much shared memory: it has no limit of its own, and the kernel would kill us.
 
     Raises OSError.
     """
@@ -130,7 +130,7 @@ class Staged:
         self._thread.start()
 
     def wait(self) -> None:
-        """Until every tensor is copied: from then on the originals may change.
+        """Wait until every tensor is copied: from then on the originals may change.
 
         Raises what went wrong in the thread.
         """

@@ -1,9 +1,9 @@
-"""Writes a checkpoint's files beside training: a process of each rank, forked before anything else
-is started in it.
+"""Writes a checkpoint's files beside training, in a process of each rank that is forked before the
+rank starts anything else.
 
 Every rank's writer puts its files and, last, a report of them (its part) into the temporary
-directory; the first rank's waits for the parts of all ranks, writes the manifest and renames. No
-training step waits for any of it.
+directory. The first rank's writer waits for the parts of all ranks, writes the manifest and renames
+the directory. No training step waits for any of that.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Answer(NamedTuple):
     reason: str = ""
 
     def last_of(self, part: Part) -> bool:
-        """Whether the writer has no more to say of this part."""
+        """Whether the writer reports nothing more of this part."""
         return self.serial == part.serial and (self.word != "written" or not part.commits)
 
 
@@ -100,8 +100,8 @@ def content_writer(content: object) -> checkpoint.Writer:
 
 
 def _canonical(content: object) -> object:
-    """The same values once pickled and read: which equal strings are one object would show in the
-    bytes.
+    """The same values, pickled and read once: else the bytes would show which equal strings are one
+    object.
     """
     tensors: list[torch.Tensor] = []
     known: dict[object, Placed] = {}
@@ -123,7 +123,7 @@ def _canonical(content: object) -> object:
 
 
 def _alone(tensor: torch.Tensor) -> torch.Tensor:
-    """Without what it shares memory with: of a view torch.save would write everything around it,
+    """The tensor in memory of its own: of a view torch.save would write all the memory around it,
     too.
     """
     alone = (
@@ -206,7 +206,7 @@ class Writer:
         self._send(part)
 
     def give_up(self, serial: int) -> None:
-        """Tell the first rank's writer that the others' parts will not come. Raises WriterDied."""
+        """Let the first rank's writer stop waiting for the others' parts. Raises WriterDied."""
         self._send(serial)
 
     def _send(self, message: object) -> None:
@@ -259,7 +259,7 @@ def _serve(attempt: Attempt, memory: SharedMemory, connection: Connection) -> No
         for number in (
             signal.SIGTERM,
             signal.SIGINT,
-        ):  # Slurm tells everybody; the trainer's last checkpoint is written after that
+        ):  # Slurm signals all processes; the trainer's last checkpoint is written after that
             signal.signal(number, signal.SIG_IGN)
         os.nice(10)
         Path("/proc/self/comm").write_text("checkpoint-save")

@@ -72,7 +72,7 @@ class Images:
         return Images(self.images[indices], self.labels[indices])
 
     def fingerprint(self) -> list[float]:
-        """Tells data from other data well enough to notice that a file was replaced."""
+        """A fingerprint of the data, good enough to notice that a file was replaced."""
         places = torch.arange(1, len(self) + 1, dtype=torch.float64)
         sums = self.images.double().flatten(1).sum(1)
         return [
@@ -223,7 +223,7 @@ class Classify:
 
     @torch.no_grad()
     def accuracy(self) -> float:
-        """Share of the validation images that are told right.
+        """Share of the validation images that are classified right.
 
         All ranks call it; it draws no random number, and rank 0 prints it.
         """

@@ -1,1 +1,1 @@
-"""What every room stands on: exits, failures, configuration, files, and what ranks agree on."""
+"""What every room uses: exits, failures, configuration, files, and agreement among the ranks."""

@@ -1,4 +1,4 @@
-"""What all ranks must know alike: small collectives on the CPU, beside those of the model."""
+"""Small collectives on the CPU by which all ranks come to know the same, beside the model's own."""
 
 from __future__ import annotations
 

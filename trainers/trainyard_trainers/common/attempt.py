@@ -1,5 +1,5 @@
-"""What a process of a run must know about its attempt: read once from the environment that `launch`
-sets.
+"""What a process of a run must know about its attempt; it reads that once from the environment that
+`launch` sets.
 """
 
 from __future__ import annotations

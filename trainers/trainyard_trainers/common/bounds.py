@@ -1,4 +1,4 @@
-"""What a number of a configuration may be: declared beside its type, checked when it is made.
+"""Limits of a configuration's numbers: declared beside the type, checked when an object is made.
 
 batch: Annotated[int, at_least(1)] = 16
 """
@@ -52,9 +52,9 @@ def bounds(kind: type[Any]) -> Iterator[tuple[str, Bound]]:
 
 
 class Bounded:
-    """A dataclass below it raises ValueError for the first field that is out of its bounds.
+    """Base of dataclasses that raise ValueError for the first field that is out of its bounds.
 
-    One with a `__post_init__` of its own calls this one first.
+    A dataclass with its own `__post_init__` calls this one first.
     """
 
     def __post_init__(self) -> None:

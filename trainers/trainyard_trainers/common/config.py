@@ -63,8 +63,8 @@ def describe(kind: type[Any], prefix: str = "") -> list[str]:
 
 
 def read_words(kind: type[Any], words: Sequence[str]) -> dict[str, Any]:
-    """Nested values of `--key value` and `--key=value`; what stands later wins, and the command
-    line over the file.
+    """Nested values of `--key value` and `--key=value`; a later value wins, and the command line
+    wins over the file.
     """
     from_file: dict[str, Any] = {}
     given: dict[str, Any] = {}

@@ -135,8 +135,8 @@ def of_worker(
     """
     error, stack = read_error_file(error_file) if error_file else (None, None)
     if exit_code < 0:
-        # SIGTERM comes from torchrun or Slurm when something else failed or somebody asked: a stop,
-        # no crash.
+        # torchrun or Slurm sends SIGTERM when something else failed or a person asked for the end:
+        # that is a stop, and no crash.
         number = -exit_code
         return (
             Failure(STOPPED, rank=rank)

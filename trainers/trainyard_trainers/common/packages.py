@@ -1,4 +1,4 @@
-"""Packages that only some trainers need: imported when they are, with one error that says what to
+"""Imports packages that only some trainers need, when they need them; one error says what to
 install.
 """
 

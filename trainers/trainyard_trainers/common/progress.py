@@ -1,5 +1,5 @@
-"""Tells the node agent and people where training stands: `progress.json`, replaced atomically, and
-`steps.jsonl`, a line a step.
+"""Reports the training's steps to the node agent and to people: `progress.json`, which is replaced
+atomically, and `steps.jsonl`, a line a step.
 """
 
 from __future__ import annotations

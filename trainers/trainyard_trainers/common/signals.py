@@ -1,5 +1,5 @@
 """Turns signals into requests that the training loop serves at its next step boundary, and shows
-where a process that hangs stands.
+the stacks of a process that hangs.
 """
 
 from __future__ import annotations

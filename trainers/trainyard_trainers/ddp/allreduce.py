@@ -87,14 +87,12 @@ class Gathered:
         torch.sum(torch.stack(self._rows), 0, out=self.total.tensor)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Close nothing: this reduction holds nothing."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where this rank stands: `nodes` has the ranks of every node, `pids` the process of every
-    rank.
-    """
+    """This rank's place: `nodes` has the ranks of every node, `pids` the process of every rank."""
 
     rank: int
     nodes: tuple[range, ...]
@@ -140,20 +138,20 @@ def connect(width: int) -> Reduction:
 
 def find_place() -> Place:
     """Who is on which node. Collective. Raises NotHere on every rank alike."""
-    told = exchange([node_memory.node(), os.getpid(), platform.machine()])
-    if others := sorted({machine for _, _, machine in told} - {"x86_64"}):
+    ranks = exchange([node_memory.node(), os.getpid(), platform.machine()])
+    if others := sorted({machine for _, _, machine in ranks} - {"x86_64"}):
         # Rows and the marks that announce them are plain stores: only x86 shows them to other cores
         # in the order they were made.
         raise NotHere(f"shared memory is used on x86_64 only, and this is {', '.join(others)}")
     starts = [
-        rank for rank, (node, _, _) in enumerate(told) if rank == 0 or told[rank - 1][0] != node
+        rank for rank, (node, _, _) in enumerate(ranks) if rank == 0 or ranks[rank - 1][0] != node
     ]
     nodes = tuple(
-        range(start, end) for start, end in zip(starts, [*starts[1:], len(told)], strict=True)
+        range(start, end) for start, end in zip(starts, [*starts[1:], len(ranks)], strict=True)
     )
-    if len({node for node, _, _ in told}) != len(nodes):
+    if len({node for node, _, _ in ranks}) != len(nodes):
         raise NotHere("the ranks of a node do not follow each other; start them node by node")
-    return Place(dist.get_rank(), nodes, tuple(pid for _, pid, _ in told))
+    return Place(dist.get_rank(), nodes, tuple(pid for _, pid, _ in ranks))
 
 
 class Shared:
@@ -299,7 +297,7 @@ class Shared:
                 self._look_around(marks, expected, now - began)
 
     def _look_around(self, marks: memoryview, expected: bytes, waited: float) -> None:
-        """After a while: is everybody still there?"""
+        """After a while of waiting, check that all other ranks are still there."""
         if self._peers is not None:
             self._peers.check()
         if waited > DEADLINE_SECONDS:
@@ -324,7 +322,7 @@ def _lines(size: int) -> int:
 
 
 class Peers:
-    """The other ranks of this node, of which the kernel tells when one ends."""
+    """The other ranks of this node; the kernel reports when one of them ends."""
 
     def __init__(self, place: Place) -> None:
         self._ranks = {
@@ -335,7 +333,7 @@ class Peers:
             self._poll.register(descriptor, select.POLLIN)
 
     def check(self) -> None:
-        """Raises ConnectionError when one is gone."""
+        """Check that all are there. Raises ConnectionError when one is gone."""
         if gone := [str(self._ranks[descriptor]) for descriptor, _ in self._poll.poll(0)]:
             time.sleep(_CAUSE_FIRST_SECONDS)
             raise ConnectionError(
@@ -376,8 +374,8 @@ class Links:
         self._server.close()
 
     def _accept(self) -> None:
-        """Whoever does not know the secret of this attempt, such as a process of an earlier one, is
-        sent away.
+        """Accept a node's connection. One without the secret of this attempt is closed, such as
+        that of an earlier attempt's process.
         """
         link, _ = self._server.accept()
         link.settimeout(_CONNECT_SECONDS)

@@ -1,5 +1,5 @@
-"""Nothing that a job started outlives it on its node: whoever detaches itself becomes the
-launcher's child, and ends with it.
+"""Ends on its node every process that a job started: a process that detaches itself becomes the
+launcher's child, and ends with the launcher.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def end_all() -> int:
         if pid:
             ended += (
                 os.waitstatus_to_exitcode(status) == -signal.SIGKILL
-            )  # those that had ended before were nobody's trouble
+            )  # processes that had ended before needed no kill
         else:
             time.sleep(0.005)
     return ended

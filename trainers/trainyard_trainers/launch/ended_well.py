@@ -1,9 +1,9 @@
-"""Tells a program that ended well from the crash of its interpreter afterwards: libraries abort at
-exit when a thread of theirs still runs.
+"""Recognises a program that ended well although its interpreter crashed afterwards: libraries abort
+at exit when a thread of theirs still runs.
 
-A gloo process group that nobody destroyed does so about every second time ("terminate called
-without an active exception"). So the group is destroyed before the interpreter ends, and a mark is
-left, by which a crash after it is no failure of the program.
+A gloo process group that the program did not destroy does so about every second time ("terminate
+called without an active exception"). So we destroy the group before the interpreter ends, and leave
+a mark: a crash after the mark is no failure of the program.
 """
 
 from __future__ import annotations

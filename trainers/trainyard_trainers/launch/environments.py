@@ -1,5 +1,5 @@
-"""Python environments on a filesystem that nodes share: made once, whoever asks first, and never
-used before they are whole.
+"""Python environments on a filesystem that nodes share: the first process that asks makes one, and
+none is used before it is whole.
 
 Used by the cluster's lifecycle scripts (the environment of all jobs) and by `launch` (packages of
 one job's own). Standard library only.
@@ -42,7 +42,7 @@ class EnvironmentFailed(Exception):
 class Wanted:
     """What makes one environment another: its hash names its directory.
 
-    `python` is a version, `base` the interpreter it stands on.
+    `python` is a version, `base` the interpreter that it is made from.
     """
 
     kind: str
@@ -68,11 +68,11 @@ def _own_version() -> str:
 
 
 def ready(directory: Path, wanted: Wanted) -> Path:
-    """The interpreter of the environment below `directory`; built here if nobody has. Raises
-    EnvironmentFailed.
+    """The interpreter of the environment below `directory`, which is built if it is not there.
+    Raises EnvironmentFailed.
 
-    Whoever comes while another builds waits. It is built in its own place, since scripts in it name
-    that place; the stamp makes it whole.
+    A process that comes while another one builds waits for it. The environment is built in its own
+    place, since scripts in it name that place; the stamp makes it whole.
     """
     path = directory / wanted.name
     python = path / "bin" / "python"
@@ -81,7 +81,7 @@ def ready(directory: Path, wanted: Wanted) -> Path:
     with alone(path):
         if (path / STAMP).exists():  # built while we waited
             return python
-        shutil.rmtree(path, ignore_errors=True)  # somebody was killed in the middle
+        shutil.rmtree(path, ignore_errors=True)  # a process was killed while it built
         print(
             f"trainyard: building {wanted.kind} environment {path.name}: "
             f"{' '.join(wanted.requirements)}",
@@ -160,8 +160,8 @@ def install(kind: str, python: Path, requirements: Sequence[str]) -> None:
             doing=doing,
         )
     else:
-        # Its version check has the last word otherwise, in front of a person who looks for the
-        # reason.
+        # Otherwise the output ends with pip's version check, and a person who looks for the reason
+        # sees only that.
         command(
             [
                 str(python),

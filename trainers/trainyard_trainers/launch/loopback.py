@@ -10,8 +10,8 @@ from typing import Any
 
 
 def keep_stores(module: str) -> None:
-    """Whoever opens a TCPStore in this module of torch gets one that listens on its host's address
-    only (torch 2.8 and later).
+    """Replace the TCPStore of this module of torch by one that listens only on its host's address
+    (torch 2.8 and later).
     """
     rendezvous: Any = importlib.import_module(module)
     opened = rendezvous.TCPStore

@@ -54,8 +54,8 @@ def _set_environment(job: Job, on_loopback: bool) -> None:
     )
     sys.path[:0] = [str(job.files_dir), str(LIBRARY)]
     os.environ["PYTHONUNBUFFERED"] = "1"
-    # What a library's crash leaves of itself are the stacks in the job's log, from the first import
-    # on.
+    # When a library crashes, the stacks in the job's log are its only trace. So this is on from
+    # the first import.
     if os.environ.setdefault("PYTHONFAULTHANDLER", "1"):
         faulthandler.enable()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -73,7 +73,7 @@ def _set_environment(job: Job, on_loopback: bool) -> None:
 
 
 def _child(job: Job, node: Node, pipe: int) -> NoReturn:
-    """The process in which the job runs; its end, as it saw it itself, goes through the pipe."""
+    """The process in which the job runs; it reports its own end through the pipe."""
     allocation = Allocation.of(job, node)
     _set_environment(job, allocation.on_loopback)
     try:
@@ -103,7 +103,7 @@ def _fitting(end: Failure) -> bytes:
 
 
 def _wait(pid: int, pipe: int, job: Job, error_file: Path) -> Failure:
-    """Wait for the child, and join what it told us with how the operating system saw it end."""
+    """Wait for the child, and join its own report with the end that the operating system saw."""
     end = ended_well.judged(failure.of_status(descendants.wait_for(pid), pid), job.attempt_dir)
     if left := descendants.end_all():
         _say(
@@ -112,17 +112,17 @@ def _wait(pid: int, pipe: int, job: Job, error_file: Path) -> Failure:
     chunks = []
     while chunk := os.read(
         pipe, 65536
-    ):  # all who could write to it are dead; what the child wrote fits into the pipe
+    ):  # all writers are dead; what the child wrote fits into the pipe
         chunks.append(chunk)
     if chunks:
-        told = json.loads(b"".join(chunks))
+        report = json.loads(b"".join(chunks))
         return replace(
             end,
-            signal=told["signal"],
-            rank=told["rank"],
-            error=told["error"],
-            traceback=told["traceback"],
-            pid=told["failedPid"],
+            signal=report["signal"],
+            rank=report["rank"],
+            error=report["error"],
+            traceback=report["traceback"],
+            pid=report["failedPid"],
         )
     if end.signal == signal.SIGTERM:
         return Failure(STOPPED)
@@ -201,8 +201,8 @@ def _enter_environment(job: Job) -> Failure | None:
 
 
 def _keep_room(report: Path) -> Path:
-    """A file that is given up for the report of the end, which is wanted most when the shared
-    filesystem is full.
+    """A file that takes up room and is removed for the report of the end: that report is needed
+    most when the shared filesystem is full.
     """
     room = report.with_name(f".{report.stem}.room")
     with contextlib.suppress(OSError):
@@ -211,7 +211,7 @@ def _keep_room(report: Path) -> Path:
 
 
 def _write_end(report: Path, document: Mapping[str, Any], room: Path) -> None:
-    """Where even that fails, the exit code must still tell the agent what it can."""
+    """Write the report of the end; if even that fails, the agent still has the exit code."""
     try:
         room.unlink(missing_ok=True)
         write_json(report, document)
@@ -220,9 +220,9 @@ def _write_end(report: Path, document: Mapping[str, Any], room: Path) -> None:
 
 
 def _say(text: str) -> None:
-    """To the job's log.
+    """Write a line to the job's log.
 
-    That nobody reads it any more must not keep the report of the end from being written.
+    If nobody reads the log any more, the report of the end must be written all the same.
     """
     with contextlib.suppress(OSError):
         print(f"trainyard: {text}", file=sys.stderr, flush=True)

@@ -1,9 +1,9 @@
-"""Ends this node's part of a job that another node's part has failed: nothing comes of it any more,
-and the next attempt waits for it.
+"""Ends this node's part of a job when another node's part has failed: the job is over, and the next
+attempt waits for this part's end.
 
-Slurm asks the other parts to end (SIGTERM) and kills them only after its KillWait, which is half a
-minute and everybody's: other people's jobs save in that time. A rank that waits for its peers in a
-collective does not hear SIGTERM, so its launcher ends it sooner.
+Slurm asks the other parts to end (SIGTERM) and kills them only after its KillWait. That is half a
+minute, and a setting for all jobs: other people's jobs save in that time. A rank that waits for its
+peers in a collective does not react to SIGTERM, so its launcher ends it sooner.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def tell(attempt_dir: Path, end: Failure) -> None:
 
 
 class OtherParts:
-    """Of the same attempt. Nothing is looked at before this part is asked to end."""
+    """The other parts of the attempt; it looks at none before this part is asked to end."""
 
     def __init__(self, attempt_dir: Path, child: int) -> None:
         self._mark, self._child = attempt_dir / _MARK, child
@@ -57,7 +57,7 @@ class OtherParts:
             os.kill(self._child, signal.SIGKILL)
 
     def blamed_for(self, end: Failure) -> Failure:
-        """What was killed here was killed because of them."""
+        """The end, blamed on the failed part if this part was killed because of it."""
         if not self._ended_it or end.signal != signal.SIGKILL:
             return end
         return Failure(

@@ -1,5 +1,5 @@
-"""Tells whether the kernel killed a process of the job for want of memory: SIGKILL alone does not
-say who sent it, or why.
+"""Finds out whether the kernel killed a process of the job for want of memory: SIGKILL alone does
+not say who sent it, or why.
 
 Evidence, the surest first: the kernel's log names the killed process (readable as root), the
 counters of the job's own memory cgroup (v2 `memory.events`, v1 `memory.oom_control`), the machine's
@@ -43,7 +43,7 @@ class MemoryWatch:
         self._kills_of_group, self._kills_of_machine = self._count()
 
     def blamed_for(self, end: Failure) -> Failure:
-        """The end as it was told, or as one for want of memory where the kernel says so."""
+        """The end as it was reported, or an end for want of memory where the kernel says so."""
         if end.signal != SIGKILL:
             return end
         words = self._words(end.pid)

@@ -1,5 +1,5 @@
-"""One rank of a launcher that is not torchrun's: runs the program in a child and writes down how it
-ended, which such launchers do not tell.
+"""One rank of a launcher that is not torchrun's: it runs the program in a child and writes down how
+the program ended, which such launchers do not report.
 
 Each rank has a report, `ranks/<node>.<rank>.json` in the attempt's directory: `{node, rank, pid,
 started}` at once and `{ended, exitCode, signal, error, traceback}` at its end. From all of them a
@@ -109,18 +109,20 @@ def run(command: Sequence[str], before: Callable[[], None] = lambda: None) -> No
 
 
 def _await_others(attempt_dir: Path) -> None:
-    """Launchers kill the ranks that are left when one ends with a code other than 0; those may
-    still be saving.
+    """Wait for the other ranks: when one rank ends with a code other than 0, launchers kill the
+    others, which may still be saving.
     """
     deadline = time.monotonic() + _SAVE_SECONDS
-    while time.monotonic() < deadline and any("ended" not in told for told in _read(attempt_dir)):
+    while time.monotonic() < deadline and any(
+        "ended" not in report for report in _read(attempt_dir)
+    ):
         time.sleep(_POLL_SECONDS)
 
 
 def _become(rank: str) -> None:
     ctypes.CDLL(None).prctl(
         _PR_SET_PDEATHSIG, signal.SIGKILL
-    )  # a rank that nobody waits for any more must not go on writing
+    )  # a rank whose launcher is dead must not go on writing
     # As elastic.py names its ranks: what looks for a job's ranks from outside finds them by it.
     Path("/proc/self/comm").write_text(f"trainer-{rank}"[:15])
     if os.environ["MASTER_ADDR"].startswith("127."):
@@ -140,17 +142,17 @@ def _forward_to(pid: int) -> None:
 
 # -- in the launcher -----------------------------------------------------------------------------
 def pass_signals_on(allocation: Allocation) -> None:
-    """From now on what this process is told goes to the ranks of its node: launchers end or kill
-    them where they should save.
+    """Pass this process's signals on to the ranks of its node from now on: launchers would end or
+    kill ranks that should save.
     """
 
     def forward(number: int, _frame: FrameType | None) -> None:
-        ranks = [told for told in _all(allocation) if told["node"] == allocation.node.name]
+        ranks = [report for report in _all(allocation) if report["node"] == allocation.node.name]
         if not ranks and number == signal.SIGTERM:
             os._exit(STOPPED)
-        for told in ranks:
-            if "ended" not in told:
-                _kill(told["pid"], number)
+        for report in ranks:
+            if "ended" not in report:
+                _kill(report["pid"], number)
 
     for number in FORWARDED:
         signal.signal(number, forward)
@@ -189,10 +191,10 @@ def outcome(allocation: Allocation, exit_code: int) -> Failure:
     The first failure of the whole job belongs to the node on which it happened; others failed in
     consequence.
     """
-    told = _all(allocation)
-    here = [rank for rank in told if rank["node"] == allocation.node.name]
+    reports = _all(allocation)
+    here = [rank for rank in reports if rank["node"] == allocation.node.name]
     failed = sorted(
-        (rank for rank in told if _of(rank).kind not in (None, "stopped")),
+        (rank for rank in reports if _of(rank).kind not in (None, "stopped")),
         key=lambda rank: float(rank["ended"]),
     )
     causes = [rank for rank in failed if _of(rank).kind != "peer"] or failed
@@ -201,7 +203,7 @@ def outcome(allocation: Allocation, exit_code: int) -> Failure:
     unended = [rank for rank in here if "ended" not in rank]
     if unended:  # its keeper was killed together with it
         return Failure(128 + signal.SIGKILL, int(signal.SIGKILL), unended[0]["rank"])
-    if any(_of(rank).kind == "stopped" for rank in told):
+    if any(_of(rank).kind == "stopped" for rank in reports):
         return Failure(STOPPED)
     if exit_code == 0 and len(here) != allocation.processes:
         error = (

@@ -1,5 +1,5 @@
-"""Ends a node's part of the job when Slurm's step daemon is gone: nothing else would, and what is
-printed reaches nobody any more.
+"""Ends a node's part of the job when Slurm's step daemon is gone: nothing else would end it, and
+nobody receives its output any more.
 """
 
 from __future__ import annotations
@@ -47,8 +47,10 @@ class StepDaemon:
             time.sleep(pause)
 
     def blamed_for(self, end: Failure) -> Failure:
-        """A part that ended well did, and the kernel's word stands; whatever else came after the
-        daemon's death (a broken pipe, our request to stop) came of it.
+        """The end, blamed on the daemon's death if it is dead: failures such as a broken pipe, or
+        the end that we asked for, are its consequences.
+
+        A part that ended well, or that the kernel killed for want of memory, keeps its own end.
         """
         if not self.gone or end.kind in (None, "out-of-memory"):
             return end
@@ -57,7 +59,7 @@ class StepDaemon:
 
 
 def _leave_its_pipes() -> None:
-    """Nobody reads them any more, and a write would raise BrokenPipeError."""
+    """Print to nowhere: no process reads the pipes, so a write would raise BrokenPipeError."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for descriptor in (1, 2):
         os.dup2(nowhere, descriptor)

@@ -35,8 +35,8 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 def document_mask(positions: Tensor) -> Tensor:
-    """What each token may look at: (B, 1, T, T), true for itself and what stands before it in its
-    document, which begins at position 0.
+    """What each token may look at: (B, 1, T, T), true for itself and for the tokens before it in
+    its document, which begins at position 0.
     """
     documents = (positions == 0).cumsum(1)
     return (documents[:, None, :, None] == documents[:, None, None, :]).tril()

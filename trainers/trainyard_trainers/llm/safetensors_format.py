@@ -1,4 +1,4 @@
-"""The safetensors file format, read and written in blocks of rows, so that no model and no tensor
+"""Reads and writes the safetensors file format in blocks of rows, so that no model and no tensor
 ever has to be whole in memory.
 
 A file is eight bytes with the length of its header (little endian), the header (JSON: name ->

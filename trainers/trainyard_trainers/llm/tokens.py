@@ -143,7 +143,7 @@ class Shard:
         with warnings.catch_warnings():
             warnings.simplefilter(
                 "ignore"
-            )  # torch warns of memory that cannot be written: nobody writes it
+            )  # torch warns that this memory cannot be written; no code writes it
             self.tokens = torch.frombuffer(
                 mapped, dtype=_TYPES[self.header.width], count=self.header.tokens, offset=_START
             )
@@ -227,7 +227,7 @@ def _little(numbers: array[int]) -> bytes:
 
 
 class Tokenizer(NamedTuple):
-    """Text to tokens. `end` stands after every document."""
+    """Text to tokens. `end` follows every document."""
 
     encode: Callable[[str], list[int]]
     end: int

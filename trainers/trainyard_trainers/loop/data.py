@@ -1,5 +1,5 @@
-"""In which order samples are trained on: one endless stream, whose position is one number however
-many ranks read it.
+"""The order of training samples: one endless stream, whose position is one number however many
+ranks read it.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Stream:
         return {"position": self.position, "seed": self.seed}
 
     def restore(self, state: Mapping[str, int]) -> None:
-        """Go on where a checkpoint stood.
+        """Go on at a checkpoint's position.
 
-        Raises ConfigError for one of another seed: its order was another one.
+        Raises ConfigError for a checkpoint of another seed, which has another order.
         """
         if (seed := state.get("seed", self.seed)) != self.seed:
             raise ConfigError(

@@ -1,3 +1,3 @@
-"""How a model is spread over ranks, behind one protocol, so that models and training steps are
-written once.
+"""Spreads a model over ranks behind one protocol, so that models and training steps are written
+once.
 """

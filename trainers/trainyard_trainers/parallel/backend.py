@@ -92,19 +92,19 @@ class Reader(Protocol):
 
     @property
     def tp_size(self) -> int:
-        """Tensor-parallel ranks of those that wrote."""
+        """Tensor-parallel ranks of the job that wrote the checkpoint."""
 
     @property
     def dp_size(self) -> int:
-        """Data-parallel ranks of those that wrote, at least where each has its own optimizer
+        """Data-parallel ranks of the job that wrote it, at least where each has its own optimizer
         file.
         """
 
     def model(self, tp_rank: int) -> Mapping[str, Tensor]:
-        """TP-local weights by name, as tp rank `tp_rank` of those that wrote held them."""
+        """TP-local weights by name, as tp rank `tp_rank` of the job that wrote them held them."""
 
     def optimizer(self, dp_rank: int, tp_rank: int) -> Mapping[str, Any]:
-        """The optimizer's file of one rank of those that wrote."""
+        """The optimizer's file of one rank of the job that wrote it."""
 
     def full(self, name: str) -> Tensor:
         """A whole weight."""

@@ -1,5 +1,5 @@
-"""Where a rank computes, over what it talks, and DistributedDataParallel that sums gradients alike
-before and after a resume.
+"""Chooses a rank's device and its way to the other ranks, and makes DistributedDataParallel sum
+gradients in the same order before and after a resume.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The layers of one process: what tensor parallelism later splits, and what tools use that only
-compute logits.
+"""The layers of one process: tensor parallelism splits them later, and tools that only compute
+logits use them as they are.
 """
 
 from __future__ import annotations

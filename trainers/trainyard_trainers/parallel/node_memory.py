@@ -1,8 +1,8 @@
 """Memory that the ranks of a node share.
 
-It has no name (`memfd`), so it is gone with its last user, however that one dies, and nothing of
-another attempt can be in the way; the other ranks open it through /proc. A random token proves to
-them that it is the memory that they were told of.
+It has no name (`memfd`), so it is gone with its last user, however that user dies, and nothing of
+another attempt can be in the way. The other ranks open it through /proc. A random token proves to
+them that it is the memory that the first rank meant.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def node() -> str:
 
 
 def create(name: str, size: int) -> tuple[int, dict[str, Any]]:
-    """A descriptor of `size` bytes, to be closed when all ranks have attached, and what to tell
-    them. Raises OSError, AttributeError.
+    """A descriptor of `size` bytes, to be closed when all ranks have attached, and the words by
+    which they attach. Raises OSError, AttributeError.
     """
     descriptor = os.memfd_create(name)
     try:
@@ -83,9 +83,9 @@ def rows(count: int, width: int) -> Tensor | None:
                 own |= offer
         except (OSError, AttributeError) as error:
             failure = str(error)
-        told = exchange(own)
-        first = told[0]
-        several_nodes = any(one["node"] != first["node"] for one in told)
+        offers = exchange(own)
+        first = offers[0]
+        several_nodes = any(one["node"] != first["node"] for one in offers)
         try:
             if "descriptor" in first and not several_nodes:
                 memory = attach(first, size)

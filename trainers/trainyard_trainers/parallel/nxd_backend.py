@@ -229,7 +229,7 @@ class NxdBackend:
         self._parameters = dict(model.named_parameters())
         if (
             self._sequence
-        ):  # each rank saw a part of the sequence, so nxd adds up the gradients of what it is told
+        ):  # each rank saw a part of the sequence, so nxd adds up the gradients of marked weights
             for name, parameter in self._parameters.items():
                 if tp_dim(name) is None:
                     setattr(parameter, "sequence_parallel_enabled", True)  # noqa: B010

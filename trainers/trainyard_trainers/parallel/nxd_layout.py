@@ -273,7 +273,7 @@ def newest(directory: Path) -> Path | None:
 
 
 def _size(found: Mapping[tuple[int, int], Path], place: int) -> int:
-    """How many dp (place 0) or tp (place 1) ranks the file names tell of."""
+    """How many dp (place 0) or tp (place 1) ranks the file names show."""
     return max((key[place] for key in found), default=-1) + 1
 
 
@@ -321,13 +321,13 @@ class Checkpoint:
 
     @property
     def tp_size(self) -> int:
-        """Tensor-parallel ranks of those that wrote."""
+        """Tensor-parallel ranks of the job that wrote the checkpoint."""
         return int(self._layout.get("tp_size", max(_size(self._model, 1), _size(self._optim, 1))))
 
     @property
     def dp_size(self) -> int:
-        """Data-parallel ranks of those that wrote, as far as the files tell: without ZeRO-1 others'
-        checkpoints say 1.
+        """Data-parallel ranks of the job that wrote the checkpoint, as far as the files show it: a
+        checkpoint without ZeRO-1 that another program wrote gives 1.
         """
         return int(self._layout.get("dp_size", max(1, _size(self._optim, 0))))
 
@@ -508,8 +508,8 @@ class Checkpoint:
         return wanted
 
     def _check_vocabulary(self) -> None:
-        """File names alone do not tell that the last tp ranks are missing, the embedding's rows
-        do.
+        """Compare the embedding's rows with the vocabulary: file names alone do not show that the
+        last tp ranks are missing.
         """
         config = self._user_content.get("config") if isinstance(self._user_content, dict) else None
         name = "model.embed_tokens.weight"
@@ -546,7 +546,7 @@ def _tensor_path(path: Path, tid: int) -> Path:
 
 
 def _resolved(path: Path, leaf: Any) -> Any:
-    """The tensor that a reference in the file `path` stands for; anything else as it is."""
+    """The tensor that a reference in the file `path` means; anything else as it is."""
     if not isinstance(leaf, TensorReference):
         return leaf
     where = _tensor_path(path, leaf.tid)

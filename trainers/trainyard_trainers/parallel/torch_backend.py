@@ -143,8 +143,8 @@ class TorchBackend(PlainLayers):
             and self.ranks.dp_size > 1
             and self.device.type != "cpu"
         ):
-            # Told that weights may be unused, it never sorts its buckets anew, which would change
-            # the order of sums after a resume.
+            # With this option it never sorts its buckets anew, which would change the order of sums
+            # after a resume.
             self._model = DistributedDataParallel(
                 model, gradient_as_bucket_view=True, init_sync=False, find_unused_parameters=True
             )
@@ -319,7 +319,7 @@ class TorchBackend(PlainLayers):
         return float(total.sqrt())
 
     def mark_step(self) -> None:
-        """Nothing waits to be run: this device is not lazy."""
+        """Do nothing: this device is not lazy, so nothing waits to be run."""
 
     # -- checkpoints ------------------------------------------------------------------------------
     def _weights(self) -> dict[str, Tensor]:

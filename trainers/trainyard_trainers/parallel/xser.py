@@ -13,8 +13,8 @@ import torch
 
 
 class TensorReference:
-    """Stands for `torch_xla.utils.serialization.TensorReference` in pickles, which therefore need
-    no torch_xla here or there.
+    """Takes the place of `torch_xla.utils.serialization.TensorReference` in pickles, which then can
+    be written and read without torch_xla.
     """
 
     NAME = "torch_xla.utils.serialization.TensorReference"

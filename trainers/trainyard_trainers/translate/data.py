@@ -189,9 +189,9 @@ class Batches:
         order = order[source[order].argsort(stable=True)]
         self._order = order[longest[order].argsort(stable=True)]
         self._starts = _starts(longest[self._order].tolist(), limit)
-        told = torch.cat([torch.zeros(1, dtype=torch.int64), target[self._order].cumsum(0)])
+        sums = torch.cat([torch.zeros(1, dtype=torch.int64), target[self._order].cumsum(0)])
         ends = torch.tensor([*self._starts[1:], len(corpus)])
-        self.target_tokens = told[ends] - told[torch.tensor(self._starts)]
+        self.target_tokens = sums[ends] - sums[torch.tensor(self._starts)]
 
     def __len__(self) -> int:
         return len(self._starts)

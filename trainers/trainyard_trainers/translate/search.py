@@ -1,5 +1,5 @@
-"""Beam search: the best few beginnings of every sentence, a token at a time, for any model that can
-say what comes next.
+"""Beam search: keeps the best few beginnings of every sentence and adds a token at a time, for any
+model that can say what comes next.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Has the account a spending limit that is reached, or is forecast to be?"""
+"""Has the account a spending limit that is reached, or soon will be by AWS's forecast?"""
 
 from __future__ import annotations
 

@@ -113,10 +113,10 @@ def _fact(stored: Stored) -> Fact:
 
 
 def _whole(table: Table, pk: str, stored: Stored) -> Stored:
-    """Only the newest nodes are asked for: of the newest attempt, and of what else happened the
-    last of its kind.
+    """Add the long list of nodes to a fact, which decisions need only of the newest facts.
 
-    Those of the others were read when they were new.
+    These are the facts of the newest attempt, and the last other fact of each kind. Decisions read
+    the lists of older facts when these were new.
     """
     if "nodesCount" not in stored.data or "nodes" in stored.data:
         return stored

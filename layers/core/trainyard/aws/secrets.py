@@ -1,4 +1,7 @@
-"""A cluster's key in Secrets Manager: made once, read by nodes and to verify their reports."""
+"""A cluster's key in Secrets Manager.
+
+It is made once. Nodes read it to sign their reports, and the functions to verify them.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,7 @@ class SecretKeys:
         return str(made["ARN"])
 
     def read(self, name: str, *, fresh: bool = False) -> str | None:
-        """Kept for a while in this process, so a flood of (forged) events makes few calls."""
+        """The secret, cached for a while, so that a flood of (forged) events makes few calls."""
         at, value = self._read.get(name, (0.0, None))
         if name not in self._read or self._monotonic() - at >= (
             FRESH_SECONDS if fresh or value is None else KEPT_SECONDS

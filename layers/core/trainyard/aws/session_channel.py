@@ -96,7 +96,7 @@ class SessionChannel:
 
 @contextmanager
 def _channel(url: str, deadline: float) -> Any:
-    """The websocket, with everything that can go wrong with it told as NodeUnreachable."""
+    """The websocket; everything that can go wrong with it is raised as NodeUnreachable."""
     from websockets.exceptions import (
         WebSocketException,
     )  # imported here: most functions never open a channel
@@ -163,7 +163,7 @@ def _result(conversation: Conversation) -> CommandResult:
             "the account's Session Manager preferences ask for KMS encryption of every session"
         )
     if conversation.exit_code is not None:
-        # What could not start said nothing; the reason comes with the end of the channel.
+        # A command that could not start wrote nothing; the reason comes with the channel's end.
         silent = not conversation.stdout and not conversation.stderr
         words = (
             conversation.close_reason if silent and conversation.exit_code else conversation.stderr

@@ -65,7 +65,7 @@ class Conversation:
 
     @property
     def begun(self) -> bool:
-        """The other side has said something in its place."""
+        """The other side has sent its first frame in order."""
         return self._expected > 0
 
     @property

@@ -1,6 +1,6 @@
 """The files that every node of a cluster downloads.
 
-The lifecycle scripts and our Python packages, as the layers unpack them.
+They are the lifecycle scripts and our Python packages, as the layers unpack them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class BundleSources:
 
     @classmethod
     def of_layers(cls) -> BundleSources:
-        """Where the layers lie: /opt in a Lambda; a package that is always a layer's tells."""
+        """Where the layers lie (/opt in a Lambda), found by a package that is always in a layer."""
         contracts = Path(trainyard_contracts.__file__).parent
         opt = contracts.parents[1]
         return cls(

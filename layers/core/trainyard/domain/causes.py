@@ -183,7 +183,8 @@ def worker_process(draft: Draft, attempt: Attempt) -> Finding | None:
     node = end.failed_node
     why = f": {end.error}" if end.error else ""
     because = f"A worker process{f' on {node}' if node else ''} was killed{_by_signal(end)}{why}."
-    # With a reason beside the signal (its node was restarted, say) it is not the program's.
+    # If something else explains the signal (a restart of its node, say), the program is not to
+    # blame.
     if end.error_kind == "signal" and not why and _early(attempt, end):
         sign, place = f"signal {end.signal}", _place(attempt, end)
         return _same_error(draft, end, "worker-process", sign, because, place, node)
@@ -214,7 +215,7 @@ def program_error(draft: Draft, attempt: Attempt) -> Finding | None:
     kind = end.error_kind or "unknown"
     error = end.error or f"exit code {end.exit_code}"
     place = _place(attempt, end)
-    # What the agent has from Slurm and not from the program, it says so.
+    # An error that the agent has from Slurm, and not from the program, begins with "Slurm: ".
     who = "The job" if error.startswith("Slurm: ") else "The program"
     return _same_error(draft, end, kind, error, f"{who} failed {place} with '{error}'.", place)
 
@@ -265,7 +266,7 @@ def _place(attempt: Attempt, end: AttemptEnded) -> str:
 
 
 def _early(attempt: Attempt, end: AttemptEnded) -> bool:
-    """No step is known, and not much time went by: what fails then fails again."""
+    """The attempt has no known step and ran for a short time: what fails so early fails again."""
     return (
         end.last_step is None
         and attempt.first_step_at is None

@@ -39,7 +39,7 @@ def close(draft: Draft) -> Decision:
             actions=[action for action in draft.run.actions if action.kind == "cancel-job"]
         )
     if draft.lost_cluster is not None:
-        # Its controller, which alone could stop the job, cannot be reached.
+        # Only the controller could stop the job, and nobody can reach it.
         draft.change(
             actions=[action for action in draft.run.actions if action.kind != "cancel-job"]
         )
@@ -57,7 +57,7 @@ def close(draft: Draft) -> Decision:
 
 
 def _cancelled_too_late(draft: Draft) -> None:
-    """What was trained is exported and torn down in any case: a cancel has nothing left to stop."""
+    """Note a cancel that came after training: export and teardown follow in any case."""
     late = next(
         (fact for fact in draft.book.of(CancelRequested) if fact.life == draft.run.life), None
     )
@@ -70,7 +70,7 @@ def _cancelled_too_late(draft: Draft) -> None:
 
 
 def final_status(draft_outcome: str | None, has_problem: bool) -> RunStatus:
-    """A run that trained well but whose export failed has failed: its result is not there."""
+    """The run's last status: Failed also if it trained well but its result is not exported."""
     if draft_outcome == "succeeded" and has_problem:
         return "Failed"
     status = FINAL_STATUS[draft_outcome or "failed"]
@@ -79,7 +79,7 @@ def final_status(draft_outcome: str | None, has_problem: bool) -> RunStatus:
 
 
 def _stopping(draft: Draft) -> bool:
-    """The job was told to stop: wait for its end, but not for ever."""
+    """Wait for the end of a job that was asked to stop, but not for ever."""
     attempt = draft.attempt
     if attempt is None or attempt.ended_at is not None:
         return False
@@ -104,7 +104,7 @@ def _exporting(draft: Draft) -> bool:
         return False
     export = run.export if run.export is not None and run.export.final else None
     if export is not None and export.state == "verified":
-        return False  # what is left behind, the same export would leave again
+        return False  # the same export would leave the same files behind again
     draft.by(draft.now + timedelta(seconds=EXPORT_ASK_SECONDS))
     if export is None or (export.state == "failed" and export.tries < EXPORT_TRIES):
         tries = export.tries + 1 if export else 1

@@ -1,4 +1,4 @@
-"""Where a cluster that is being made stands: ready, failed and why, or still on its way. Pure."""
+"""Whether a cluster that is being made is ready, has failed and why, or is on its way. Pure."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ def _failure(
 ) -> Problem | None:
     age = (now - cluster.created_at).total_seconds()
     if seen is not None and seen.status == BackendStatus.FAILED:
-        told = book.last(ClusterState)
-        message = seen.failure_message or (told.failure_message if told else "")
+        event = book.last(ClusterState)
+        message = seen.failure_message or (event.failure_message if event else "")
         return failure(message or "AWS gave no reason.")
     if seen is not None and seen.controller == NodeState.FAILURE:
         return problem(
@@ -119,15 +119,15 @@ def _failure(
 
 
 def _overdue(book: Book, late: str) -> Problem:
-    """Continuous provisioning never fails: it tries again without end.
+    """The problem of a cluster that is not ready in time.
 
-    Why it did not succeed in time, its events say.
+    Continuous provisioning never fails, but tries again without end; its events say why.
     """
-    told = [fact.failure_message for fact in book.of(ClusterEvent) if fact.failure_message]
-    capacity = [reason for reason in told if "sufficient capacity" in reason.lower()]
+    reasons = [fact.failure_message for fact in book.of(ClusterEvent) if fact.failure_message]
+    capacity = [reason for reason in reasons if "sufficient capacity" in reason.lower()]
     if capacity:
         return problem("no-capacity", f"{late} AWS said: {capacity[-1]}")
-    return problem("cluster-deadline", f"{late} AWS said: {told[-1]}" if told else late)
+    return problem("cluster-deadline", f"{late} AWS said: {reasons[-1]}" if reasons else late)
 
 
 def failure(message: str) -> Problem:

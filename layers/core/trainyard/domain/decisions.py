@@ -1,7 +1,7 @@
-"""What deciding works on and ends with: a draft of the run, changed in steps, then a Decision.
+"""A decision changes a draft of the run in steps, and ends as a `Decision`.
 
-A run's record keeps of its past what fits an item, however long the run and however many its nodes:
-what decisions need and what people look at first. The timeline keeps all of it.
+A run's record must fit into one item of the table, however long the run and however many its nodes.
+So of its past it keeps what decisions need and what people look at first; the timeline keeps all.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ def bounded(run: Run, open_keys: Collection[str] = (), lost: Collection[str] = (
 
 
 def _attempts(run: Run) -> tuple[list[Attempt], set[str]]:
-    """Attempts with the lists that fit, and the names of nodes that no attempt tells any more."""
+    """Attempts with the lists of nodes that fit, and the nodes that no attempt names any more."""
     kept: list[Attempt] = []
     former: set[str] = set()
     room = MOST_NAMES

@@ -137,7 +137,7 @@ class Unreadable(Fact):
 
 
 def type_of(fact: Fact) -> str:
-    """The name by which it is stored and told."""
+    """The name by which the table and the timeline know the fact."""
     return type(fact).__name__
 
 
@@ -165,7 +165,7 @@ def restored(
     given = {**({"nodes": []} if "nodesCount" in data else {}), **data, "id": identity, "at": at}
     if (
         "attempt" in data
-    ):  # what happened on a cluster is told to all its runs, and met an attempt of one of them
+    ):  # a fact of a cluster is recorded with all its runs, and met an attempt of one of them
         given["attempt"] = attempt
     try:
         return CLASSES[type_].model_validate(given)
@@ -176,8 +176,8 @@ def restored(
 class Book:
     """Facts in order of time, each once.
 
-    `made_at` is when the cluster was made: what was said of nodes before is of an earlier cluster
-    of the same name. `checkpoints` are the newest of the run's list, which is kept beside the
+    `made_at` is when the cluster was made: older facts about nodes belong to an earlier cluster of
+    the same name. `checkpoints` are the newest of the run's list, which is stored beside the
     facts.
     """
 
@@ -219,9 +219,9 @@ class Book:
     def lost_nodes(self) -> dict[str, NodeLost | AttemptEnded]:
         """Slurm nodes that are lost now, each with the fact that first said so.
 
-        A job's end of kind 'node' says it as NodeLost does, and may arrive first; the agent sends
-        NodeReturned after either. One that Slurm no longer knows is not lost but gone: another node
-        has taken its place, or will.
+        A job's end of kind 'node' says the same as NodeLost, and may arrive first; the agent sends
+        NodeReturned after either of them. A node that Slurm no longer knows is not lost but gone:
+        another node has taken its place, or will.
         """
         if self._lost is None:
             self._lost = self._find_lost()
@@ -269,7 +269,7 @@ class Book:
 def gone_nodes(change: NodesChanged, names: Iterable[str]) -> set[str]:
     """Those of the names that Slurm no longer had after this change of its list.
 
-    Of a long list only the newest is kept; of an older one it is known whom it removed.
+    The whole of a long list is stored only for the newest change; an older change has its removals.
     """
     return set(names) - set(change.nodes) if change.nodes else set(names) & set(change.removed)
 

@@ -30,7 +30,7 @@ def sentence(fact: Fact) -> str:
 
 
 def kind_of(type_: type[Fact]) -> Kind:
-    """One that nobody is told of and that ends no wait has no entry."""
+    """The kind of a fact's class; a class without an entry has no sentence and ends no wait."""
     return KINDS.get(type_, _QUIET)
 
 
@@ -129,7 +129,7 @@ def _pruned(event: events.CheckpointPruned) -> str:
 
 
 def _told(event: facts.ClusterEvent) -> str:
-    """With the reason that only DescribeClusterEvent tells."""
+    """The sentence with the reason that only DescribeClusterEvent gives."""
     reason = event.failure_message
     return (
         f"AWS: {event.description.rstrip('.')}: {reason}" if reason else f"AWS: {event.description}"
@@ -141,8 +141,8 @@ def _health(event: facts.NodeHealth) -> str:
     return f"AWS's health agent says {judged}; its repair action: {event.repair_action}."
 
 
-def _kind(told: Callable[[Any], str], *wakes: WaitKind) -> Kind:
-    return Kind(told, frozenset(wakes))
+def _kind(text: Callable[[Any], str], *wakes: WaitKind) -> Kind:
+    return Kind(text, frozenset(wakes))
 
 
 _QUIET = _kind(facts.type_of)

@@ -1,6 +1,6 @@
-"""Every name that only the control plane derives from another one: ids, executions, roles.
+"""Names that the control plane derives from other names: ids, executions, roles.
 
-What other processes must know, too, is in `trainyard_contracts.places`.
+Names that other processes must know, too, are in `trainyard_contracts.places`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def cluster_for_run(spec_name: str, run: str) -> str:
 
 
 def node_role_path(stage: str, cluster: str, generation: int) -> str:
-    """Tells whose role it is to whoever finds it."""
+    """The path of the role of one cluster's nodes; the path says whose role it is."""
     return f"{places.cluster_roles_path(stage, cluster)}{generation}/"
 
 

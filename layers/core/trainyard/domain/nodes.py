@@ -85,7 +85,7 @@ def without_exclusions(draft: Draft) -> None:
 
 
 def review_exclusions(draft: Draft, attempt: Attempt) -> None:
-    """A waiting job excludes what is bad now, not what was when it was submitted."""
+    """Let a waiting job exclude the nodes that are bad now, and not those at its submission."""
     nodes = sorted({*draft.book.lost_nodes(), *_suspects(draft, attempt)})
     if set(nodes) == set(attempt.exclude):
         return
@@ -132,7 +132,7 @@ def _reason(attempt: Attempt, nodes: list[str]) -> str:
 
 
 def excluded(run: Run, action: Action) -> Run:
-    """The run after an action was done: the attempt excludes what Slurm was told to exclude."""
+    """The run after an action was done: the attempt excludes the nodes that Slurm now excludes."""
     attempt = run.attempt
     if action.kind != "exclude" or attempt is None or attempt.number != action.attempt:
         return run
@@ -178,8 +178,8 @@ def _until(draft: Draft, action: Action, lost: Fact) -> datetime | None:
 
 
 def _repairs(fact: NodeHealth, action: Action) -> bool:
-    told = fact.repair_action.lower()  # older facts have the backend's own spelling
-    return fact.instance_id == action.instance_id != "" and told in ("reboot", "replace")
+    announced = fact.repair_action.lower()  # older facts have the backend's own spelling
+    return fact.instance_id == action.instance_id != "" and announced in ("reboot", "replace")
 
 
 def _hold(draft: Draft, action: Action, until: datetime) -> None:

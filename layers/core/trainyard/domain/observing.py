@@ -1,6 +1,6 @@
-"""Facts that only inform: folded into the run before anything is decided.
+"""Writes facts that only inform into the run, before anything is decided.
 
-Folding twice is harmless.
+Doing so twice is harmless.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def observe(draft: Draft) -> None:
 
 
 def _queued(draft: Draft, fact: AttemptQueued | None) -> None:
-    """While the job waits, the run's reason says for which jobs: the earlier reason was wrong."""
+    """Say in the run's reason for which jobs its job waits; an earlier reason may be wrong."""
     attempt = draft.attempt
     if fact is None or attempt is None or not attempt.waits or draft.run.outcome is not None:
         return

@@ -1,4 +1,7 @@
-"""When a cluster that no living record accounts for may be deleted: on proof, a few at once."""
+"""When the sweep may delete a cluster that no living record accounts for.
+
+It needs proof, and deletes only a few at once.
+"""
 
 from __future__ import annotations
 

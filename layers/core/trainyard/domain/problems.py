@@ -76,17 +76,17 @@ _LOG = " End of the lifecycle log:\n"
 
 
 def with_log(found: Problem, tail: str) -> Problem:
-    """Lifecycle scripts fail far away: the end of their log is what a person needs."""
+    """Add the end of the lifecycle log to the problem, since a person cannot reach the node."""
     text = f"{_LOG}{tail}" if tail else " The lifecycle log is empty."
     return found.changed(detail=f"{found.detail.rstrip('.')}.{text}")
 
 
 def brief(found: Problem) -> str:
-    """The detail in one line: of a log the line that tells of the failure, else its last."""
+    """The detail in one line: of a log the line that names the failure, else its last line."""
     reason, _, log = found.detail.partition(_LOG)
     lines = log.splitlines()
-    told = next((line for line in reversed(lines) if "FAILED" in line), lines[-1] if lines else "")
-    return f"{reason} The lifecycle log says: {told.strip()[:400]}" if told else reason
+    shown = next((line for line in reversed(lines) if "FAILED" in line), lines[-1] if lines else "")
+    return f"{reason} The lifecycle log says: {shown.strip()[:400]}" if shown else reason
 
 
 def problem(code: str, detail: str) -> Problem:

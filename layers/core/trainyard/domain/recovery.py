@@ -299,7 +299,7 @@ def _next_number(draft: Draft) -> int:
 
 
 def _replace_others(draft: Draft) -> None:
-    """Nodes that were lost while no attempt ran are asked for again too."""
+    """Ask for new nodes also in place of those that were lost while no attempt ran."""
     for node, fact in draft.book.lost_nodes().items():
         if draft.handle_once(f"{fact.id}-{node}"):
             draft.act(causes.replacement(fact, node, causes.instance_of(fact, node)))
@@ -330,8 +330,8 @@ def _wait_for_node(draft: Draft, because: str, key: str) -> None:
 def _continuation(draft: Draft, resume_as: str) -> str:
     """'Resuming on other nodes from the newest whole checkpoint (step 120 as far as is known).'
 
-    One that is being committed at this moment may be newer. From which step it goes on, and what
-    that costs, is told by the new attempt's first step.
+    A checkpoint that is being committed at this moment may be newer. After its first step the new
+    attempt reports from which step it went on, and so what the failure cost.
     """
     if not draft.run.attempts:
         return f"{resume_as}."
@@ -343,13 +343,13 @@ def _continuation(draft: Draft, resume_as: str) -> str:
 
 def _bystanders(draft: Draft, attempt: Attempt) -> None:
     """A node that the run does not use is lost: training goes on, and a new node is asked for."""
-    # While the attempt's nodes are unknown nobody can say. A node that it was planned without was
-    # asked for then.
+    # While the attempt's nodes are unknown, nobody can say which node it does not use. A node that
+    # the attempt was planned without was asked for at that time.
     if not attempt.nodes and nodes.queued(draft) is None:
         return
     spares, without = nodes.usable_nodes(draft) - draft.run.spec.job.nodes, set(attempt.exclude)
     left = f"{spares} spare{'' if spares == 1 else 's'} left" if spares > 0 else "no spare is left"
-    # Thousands may be lost at once: each is handled and asked for in the same change of the run.
+    # Thousands may be lost at once. One change of the run handles and asks for all of them.
     handled, actions = (
         dict.fromkeys(draft.run.handled_facts),
         {action.id: action for action in draft.run.actions},
@@ -372,7 +372,7 @@ def _bystanders(draft: Draft, attempt: Attempt) -> None:
 
 
 def _export(draft: Draft) -> None:
-    """A person asked for an export while the run trains."""
+    """Plan an export that a person asked for while the run trains."""
     for request in draft.book.of(ExportRequested):
         if request.life == draft.run.life and draft.handle_once(request.id):
             draft.change(export=Export(id=request.id, requested_at=request.at))

@@ -1,4 +1,4 @@
-"""Whether an export holds a run's result, so that no result is deleted unseen."""
+"""Whether an export holds a run's result, so that no cluster with the only copy is deleted."""
 
 from __future__ import annotations
 

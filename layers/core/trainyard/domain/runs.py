@@ -1,4 +1,4 @@
-"""How a run's record ends, is stopped and opened again, and what the run leaves behind."""
+"""How a run ends, is stopped and is opened again, and what it leaves behind."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Outcome = Literal["succeeded", "failed", "cancelled"]
 
 
 def stopped(run: Run, now: datetime, outcome: Outcome, reason: str, problem: Problem | None) -> Run:
-    """Training is over. A job that may still run, submitted or not as far as we know, must stop."""
+    """End the training. A job that may still run must stop, even if we know of no submission."""
     actions = list(run.actions)
     live = run.attempt
     if live is not None and live.life == run.life and live.ended_at is None:

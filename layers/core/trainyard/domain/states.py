@@ -1,4 +1,4 @@
-"""The port's own words for where a cluster and a node stand.
+"""The states of a cluster and of a node in the port's own words.
 
 A backend translates its words into them.
 """
@@ -9,9 +9,9 @@ from enum import StrEnum
 
 
 class BackendStatus(StrEnum):
-    """Where a backend's cluster stands.
+    """The state of a backend's cluster.
 
-    A word that nobody knows yet is UNKNOWN, and decides nothing.
+    A word that the backend's class does not know is UNKNOWN, and decides nothing.
     """
 
     CREATING = "creating"
@@ -23,7 +23,7 @@ class BackendStatus(StrEnum):
 
 
 class NodeState(StrEnum):
-    """Where a backend's node stands; the API shows these words."""
+    """The state of a backend's node; the API shows these words."""
 
     PENDING = "Pending"
     RUNNING = "Running"

@@ -64,15 +64,15 @@ def unsaved_runs(cluster: Cluster, cluster_facts: Iterable[Fact]) -> list[str]:
     """
     unsaved: dict[str, None] = {}
     book = Book(cluster_facts)
-    told: list[UnsavedRun | SavedRun] = book.of(UnsavedRun, SavedRun)
-    for fact in told:
+    marks: list[UnsavedRun | SavedRun] = book.of(UnsavedRun, SavedRun)
+    for fact in marks:
         if fact.generation not in (None, cluster.generation):
             continue
         if isinstance(fact, UnsavedRun):
             unsaved[fact.run_id] = None
         else:
             unsaved.pop(fact.run_id, None)
-    # What another version wrote may say so of a run, too.
+    # A fact of another version that we cannot read may be an UnsavedRun, too.
     return [
         *unsaved,
         *(
@@ -107,9 +107,9 @@ def wanted(run: Run) -> bool:
 
 
 def overdue(cluster: Cluster, owner: Run) -> bool:
-    """The run that owns the cluster is over, its policy asks for deletion, nobody deletes."""
+    """The run that owns the cluster is over and wanted its deletion, but nothing deletes it."""
     ours = cluster.owner_run == owner.id and owner.cluster_generation in (None, cluster.generation)
-    # One that stays because no result was found goes when it is idle, as any cluster does.
+    # A cluster that stays because no result was found is deleted when it is idle, as any other.
     return (
         ours
         and owner.terminal

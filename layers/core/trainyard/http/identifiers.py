@@ -32,7 +32,7 @@ _NAME = re.compile(NAME_PATTERN)
 
 
 def run_id(value: str) -> str:
-    """Raises RunNotFound for what is no run id at all."""
+    """Raises RunNotFound for a text that cannot be a run's id."""
     if ":" in value:
         raise MethodNotAllowed(f"'{value[:100]}' names an action; actions are sent with POST.")
     if not _RUN.fullmatch(value):
@@ -41,14 +41,14 @@ def run_id(value: str) -> str:
 
 
 def cluster_name(value: str) -> str:
-    """Raises ClusterNotFound for what is no cluster name at all."""
+    """Raises ClusterNotFound for a text that cannot be a cluster's name."""
     if len(value) > 63 or not _NAME.fullmatch(value):
         raise ClusterNotFound.of(value)
     return value
 
 
 def instance_id(value: str) -> str:
-    """Raises NodeNotFound for what is no instance id at all."""
+    """Raises NodeNotFound for a text that cannot be an instance's id."""
     if not _INSTANCE.fullmatch(value):
         raise NodeNotFound.of(value)
     return value

@@ -79,7 +79,7 @@ def problem_response(error: e.TrainyardError) -> Response[str]:
 
 
 def internal_response(request_id: str) -> Response[str]:
-    """The last resort: says nothing of the inside but the id under which the log holds it."""
+    """The problem of an unexpected error: it gives only the id by which the log has the details."""
     return problem_response(
         e.TrainyardError(f"The request {request_id} failed for a reason that is only in the log.")
     )

@@ -34,7 +34,7 @@ class View(Unchanging):
 
     @classmethod
     def made(cls, **fields: Any) -> Self:
-        """Of fields that are right already."""
+        """A view of these fields, which are not validated again."""
         # pydantic's plugin of mypy does not know Self
         return cls.model_construct(**fields)  # type: ignore[return-value]
 

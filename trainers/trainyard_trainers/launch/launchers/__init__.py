@@ -20,8 +20,8 @@ from ..allocation import Allocation
 
 
 class CannotLaunch(Exception):
-    """The node, the environment or the job lacks what this launcher needs; the message says what,
-    and what would do.
+    """The node, the environment or the job lacks something that this launcher needs. The message
+    says what is missing, and what would help.
     """
 
 

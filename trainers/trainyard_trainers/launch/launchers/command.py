@@ -1,5 +1,5 @@
-"""Recipe `command`: the program once on every node, as a plain Python process; how its processes
-find each other is its own affair.
+"""Recipe `command`: runs the program once on every node, as a plain Python process; the program
+itself decides how its processes find each other.
 """
 
 from __future__ import annotations

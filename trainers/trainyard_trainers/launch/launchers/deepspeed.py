@@ -118,12 +118,12 @@ def needs_no_build(allocation: Allocation) -> bool:
 
 
 def remove_stale_locks(extensions: Path, allocation: Allocation) -> None:
-    """A process that was killed while it compiled leaves its lock, for which every later one would
-    wait for ever.
+    """Remove the lock of a process that was killed while it compiled: every later process would
+    wait for it for ever.
     """
     if (
         extensions == allocation.job.run_dir / "torch-extensions" / allocation.node.name
-    ):  # nobody else's: older attempts are dead
+    ):  # no other process uses it: older attempts are dead
         for lock in extensions.glob("*/lock"):
             lock.unlink(missing_ok=True)
 

@@ -132,8 +132,8 @@ def command(allocation: Allocation) -> list[str]:
 
 
 def environment(directory: Path, temporary: Path) -> dict[str, str]:
-    """Without Slurm's variables: by them Open MPI would start its daemons with srun, as steps that
-    nobody watches.
+    """The environment without Slurm's variables: with them Open MPI would start its daemons with
+    srun, as steps that nobody watches.
 
     `temporary` is this part's own. Open MPI puts all jobs of a user on a host below one directory,
     makes it if it is missing and removes it if it is empty: then a daemon that starts beside
@@ -162,7 +162,7 @@ def _directory(attempt_dir: Path) -> Path:
 
 # -- what Open MPI starts ------------------------------------------------------------------------
 def main(argv: Sequence[str]) -> None:
-    """`rank <program>`: be one rank. `daemon <host> <command>`: stand in for ssh."""
+    """`rank <program>`: be one rank. `daemon <host> <command>`: take the place of ssh."""
     if argv[0] == "rank":
         os.environ.update(
             {ours: os.environ[theirs] for ours, theirs in _RANK.items() if theirs in os.environ}
@@ -174,7 +174,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _restore_tmpdir() -> None:
-    """What the job itself has: the daemon's is Open MPI's alone, and goes with it."""
+    """Give the rank the job's own TMPDIR: the daemon's is for Open MPI alone, and ends with it."""
     if theirs := os.environ.pop(_TMPDIR, ""):
         os.environ["TMPDIR"] = theirs
     else:

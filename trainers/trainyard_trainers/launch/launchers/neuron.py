@@ -53,7 +53,7 @@ NEURON = {
 EFA = {
     "FI_PROVIDER": "efa",
     "FI_EFA_USE_DEVICE_RDMA": "1",
-    # Trainers fork (their writing process), which EFA must be told.
+    # Trainers fork their writing process, and EFA must know that.
     "FI_EFA_FORK_SAFE": "1",
 }
 
@@ -103,12 +103,12 @@ def environment(allocation: Allocation) -> dict[str, str]:
 
 # -- compilation ---------------------------------------------------------------------------------
 def precompiled(allocation: Allocation) -> None:
-    """Return when the program's graphs are compiled. Raises CannotLaunch while a compilation
-    failed: training would only meet it again.
+    """Return when the program's graphs are compiled. Raises CannotLaunch if a compilation failed:
+    training would only fail in the same way.
 
-    All nodes take part, because the number of processes is part of the graphs. That it was done
-    stands in the run's directory, which a node reads before the first one can write it: that one
-    needs all others to get through.
+    All nodes take part, because the number of processes is part of the graphs. A file in the run's
+    directory says that it was done. Every node reads it before the first node can write it, because
+    the first node's compilation needs all others.
     """
     whole = allocation.job.run_dir / "precompile.json"
     if not whole.exists():

@@ -1,6 +1,6 @@
-"""Whether a cluster may be deleted now, asked of everything that is known.
+"""Whether a cluster may be deleted now.
 
-Runs, what only it holds, and people's jobs.
+Its runs, the checkpoints that only it holds, and people's jobs may each forbid it.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ def blocker_of(ports: Ports, cluster: Cluster) -> str | None:
 
 
 def other_jobs(ports: Ports, cluster: Cluster) -> OtherJobs:
-    """People's jobs on this very cluster as its controller last told them."""
+    """People's jobs on this very cluster as its controller last reported them."""
     beats = [
         beat
         for beat in newest_heartbeats(ports, cluster.name, 1)
         if beat.cluster_arn == cluster.arn
     ]
-    told = next(
+    reported = next(
         (
             beat.other_jobs
             for beat in beats
@@ -42,7 +42,7 @@ def other_jobs(ports: Ports, cluster: Cluster) -> OtherJobs:
         ),
         None,
     )
-    if told is None:
+    if reported is None:
         return OtherJobs()
     used = max(
         moment
@@ -50,4 +50,4 @@ def other_jobs(ports: Ports, cluster: Cluster) -> OtherJobs:
         if moment is not None
     )
     waited = ports.clock.now() - used > timedelta(seconds=QUEUED_SECONDS)
-    return told.changed(queued=0) if waited else told
+    return reported.changed(queued=0) if waited else reported

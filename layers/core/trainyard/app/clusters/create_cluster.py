@@ -1,4 +1,4 @@
-"""Accept a cluster that stands on its own: store it, then start the machine that makes it."""
+"""Accept a cluster that belongs to no run: store it, then start the machine that makes it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def check_spec(ports: Ports, spec: ClusterSpec, prefix: str = "") -> None:
 
 
 def _check_network(ports: Ports, spec: ClusterSpec, prefix: str) -> None:
-    """A cluster without a network, of its own or the stack's, never reaches its filesystem."""
+    """Refuse a cluster without a network of its own or the stack's: it reaches no filesystem."""
     if spec.network is None and not ports.config.has_network:
         field = f"{prefix}network"
         message = (
@@ -75,10 +75,7 @@ def _check_network(ports: Ports, spec: ClusterSpec, prefix: str) -> None:
 
 
 def _check_mounts(ports: Ports, spec: ClusterSpec, prefix: str) -> None:
-    """Nodes read the runs of their own cluster only.
-
-    A mount of the stack's bucket would show them everybody's.
-    """
+    """Refuse a mount of the stack's bucket: it would show the nodes the runs of other clusters."""
     for number, mount in enumerate(spec.s3_mounts):
         if mount.bucket == ports.config.data_bucket:
             field = f"{prefix}s3Mounts.{number}.bucket"

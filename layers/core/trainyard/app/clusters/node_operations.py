@@ -35,7 +35,7 @@ def reboot_node(ports: Ports, cluster_name: str, instance_id: str) -> BatchResul
 def _tell(
     ports: Ports, cluster: Cluster, node: ClusterNode, result: BatchResult, verb: str, type_: str
 ) -> None:
-    """Whoever reads a run's timeline sees that the node did not fall out by itself."""
+    """Note in the timelines of the cluster's runs that a person asked for the loss of the node."""
     if node.instance_id in result.failed:
         return
     message = f"A person asked AWS to {verb} {node.name or node.instance_id} ({node.instance_id})."

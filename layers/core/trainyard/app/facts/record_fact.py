@@ -94,7 +94,7 @@ def _agent_event(ports: Ports, envelope: Mapping[str, Any]) -> Recorded:
         return _dropped(event, "it is from another cluster of this name")
     if cluster.status == "Deleted":
         if isinstance(event, ClusterHeartbeat):
-            ports.clusters.put_heartbeat(event)  # what still speaks is not deleted as an orphan
+            ports.clusters.put_heartbeat(event)  # what still speaks is no orphan
         return _dropped(event, "the cluster is deleted")
     if refused := _unbelieved(ports, cluster, kind, envelope["detail"]):
         return _dropped(event, refused)
@@ -109,11 +109,11 @@ def _malformed(found: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _unbelieved(ports: Ports, cluster: Cluster, kind: str, detail: Mapping[str, Any]) -> str:
-    """'' if the cluster's own agent said this, or why it is not believed.
+    """'' if the cluster's own agent sent this event, or why we do not believe it.
 
-    Only who holds its key speaks for a cluster: every node of every cluster may put events on the
-    bus. A cluster that was made before agents signed is believed unsigned. The key is looked up
-    again once, because another cluster of this name may have had another one.
+    Every node of every cluster may put events on the bus, so only a sender with the cluster's key
+    speaks for it. A cluster that was made before agents signed is believed unsigned. The key is
+    looked up again once, because an earlier cluster of this name had another key.
     """
     if not cluster.signs_events:
         return ""
@@ -129,7 +129,7 @@ def _unbelieved(ports: Ports, cluster: Cluster, kind: str, detail: Mapping[str, 
 
 def _heartbeat(ports: Ports, cluster: Cluster, event: ClusterHeartbeat) -> Recorded:
     ports.clusters.put_heartbeat(event)
-    # A node's clock may be ahead: liveness is told by our own clock.
+    # A node's clock may be ahead, so our own clock decides liveness.
     now = ports.clock.now()
     if last := silent_since(ports, cluster):
         _tell_return(ports, cluster, last, now)
@@ -165,7 +165,7 @@ def _state_event(ports: Ports, cluster: Cluster, event: AgentEvent) -> Recorded:
     event = _placed(event, cluster.created_at, ports.clock.now())
     if not isinstance(
         event, (RunEvent, ExportFinished)
-    ):  # of a node or the whole cluster, even where it names the run that it met
+    ):  # the event is about a node or the whole cluster, even where it names the run that it met
         return _cluster_fact(ports, cluster, event)
     try:
         run = ports.runs.get(event.run_id)
@@ -185,7 +185,7 @@ def _state_event(ports: Ports, cluster: Cluster, event: AgentEvent) -> Recorded:
 
 
 def _cluster_fact(ports: Ports, cluster: Cluster, event: AgentEvent) -> Recorded:
-    """A fact of the cluster is kept there, and told to every run on it."""
+    """Record a fact of the cluster with the cluster and with every run on it."""
     ports.clusters.record(cluster.name, event)
     woken = []
     for run in ports.runs.on_cluster(cluster.name):
@@ -219,13 +219,14 @@ def _as_met_by(run: Run, event: AgentEvent) -> AgentEvent:
 
 
 def _listed(ports: Ports, run: Run, event: CheckpointCommitted | CheckpointPruned) -> Recorded:
-    """No fact: a long run commits a hundred thousand, and every decision reads all facts.
+    """Keep a checkpoint in the run's list, and not as a fact.
 
-    It reads the newest checkpoints instead. An ended run's list is kept true, too: the last ones
-    are verified, and the oldest pruned, after the job's end was reported.
+    Every decision reads all facts, and a long run commits a hundred thousand checkpoints; decisions
+    read only the newest of them. An ended run's list is kept true, too: the agent verifies the last
+    checkpoints, and prunes the oldest, after it has reported the job's end.
     """
     ports.runs.put_checkpoint(run.id, _checkpoint(event))
-    if isinstance(event, CheckpointCommitted):  # that an old one made room is no news
+    if isinstance(event, CheckpointCommitted):  # the removal of an old checkpoint is no news
         ports.runs.note(run.id, _line(event))
     return Recorded(
         "recorded", "checkpoint of the run", type_of(event), event.id, run.cluster_name, run.id
@@ -251,10 +252,10 @@ def _run_fact(ports: Ports, run: Run, event: AgentEvent) -> Recorded:
 
 
 def _placed(event: AgentEvent, made_at: datetime, now: datetime) -> AgentEvent:
-    """The event at a time that it can have happened at by our clock.
+    """The event with a time that our clock allows: after its cluster was made, not in the future.
 
-    After its cluster was made, and not in the future. A node's clock may be wrong. Then the event
-    happened when it came, as far as anybody knows, and every time in it moves along.
+    A node's clock may be wrong. Then we take the time at which the event came, and move every other
+    time in it by as much.
     """
     if made_at <= event.at <= now:
         return event
@@ -309,15 +310,15 @@ def _backend_event(ports: Ports, kind: str, read: BackendEvent | str) -> Recorde
             read.cluster_name,
         )
     read = _with_reason(ports, cluster, read)
-    told = sentence(read.fact)
+    line = sentence(read.fact)
     ports.clusters.record(cluster.name, read.fact)
     if not isinstance(read.fact, ClusterState):
         for run in ports.runs.on_cluster(cluster.name):
-            ports.runs.record(run.id, read.fact, told)
+            ports.runs.record(run.id, read.fact, line)
     woken = wake_cluster(ports, cluster.name, type(read.fact))
     return Recorded(
         "recorded",
-        told,
+        line,
         type_of(read.fact),
         read.fact.id,
         cluster.name,
@@ -326,9 +327,9 @@ def _backend_event(ports: Ports, kind: str, read: BackendEvent | str) -> Recorde
 
 
 def _with_reason(ports: Ports, cluster: Cluster, read: BackendEvent) -> BackendEvent:
-    """Why a node could not be provisioned stands in the described event only.
+    """Add why a node could not be provisioned: only DescribeClusterEvent gives the reason.
 
-    What cannot be described keeps its description.
+    An event that cannot be described stays as it is.
     """
     if not isinstance(read.fact, ClusterEvent) or not read.fact.event_id:
         return read

@@ -39,9 +39,9 @@ def silent_since(ports: Ports, cluster: Cluster) -> datetime | None:
 
 
 def still(ports: Ports, run_id: str, next_: Next) -> bool:
-    """Whether the run would still go that way.
+    """Whether the run's next step would still be this one.
 
-    Asked after a failure: repeating it may have lost its sense meanwhile.
+    A step asks that after a failure: it may no longer make sense to repeat it.
     """
     return decide_now(ports, ports.runs.get(run_id)).next == next_
 

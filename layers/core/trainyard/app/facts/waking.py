@@ -1,4 +1,4 @@
-"""Wakes: what records a fact wakes the machine that waits for it, by the token that it stored."""
+"""Wakes the machine that waits for a recorded fact, by the task token that it stored."""
 
 from __future__ import annotations
 

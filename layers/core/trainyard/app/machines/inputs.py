@@ -53,7 +53,7 @@ class StepInput:
 
 
 def _entered(event: Mapping[str, Any]) -> datetime | None:
-    """None of an execution whose definition is older than this."""
+    """When the execution entered the state; None if its definition does not send that yet."""
     if not event.get("enteredAt"):
         return None
     return datetime.fromisoformat(str(event["enteredAt"]).replace("Z", "+00:00")) + timedelta(
@@ -64,9 +64,9 @@ def _entered(event: Mapping[str, Any]) -> datetime | None:
 def store_wait(ports: Ports, owner: str, kind: WaitKind, given: StepInput) -> None:
     """Store the token first; the caller then looks once more, so that no wake-up is lost.
 
-    An invocation that Step Functions gave up and repeated may come here late: its token must not
-    take the place of the one that is waited for now. It is ended instead, which harms nothing: it
-    is spent, or its machine decides and waits again.
+    An invocation that Step Functions gave up and repeated may come here late. Its token must not
+    replace the newer one, so its wait is ended at once. That does no harm: the token is spent, or
+    its machine decides and waits again.
     """
     since = given.entered_at or ports.clock.now()
     if not ports.waits.store(Wait(owner=owner, kind=kind, token=given.token, since=since)):

@@ -22,7 +22,7 @@ def trouble(ports: Ports, given: StepInput) -> dict[str, Any]:
 
     After too many troubles the run just ends. A repair or an export that failed is given up and
     nothing more: it never counts against training. Step Functions may repeat this step, too: the
-    moment it entered the state tells whether this trouble is counted already.
+    moment when it entered the state shows whether this trouble is counted already.
     """
     run = ports.runs.get(given.run_id)
     if run.terminal or given.generation < run.generation:

@@ -65,7 +65,7 @@ def read_metrics(ports: Ports, run_id: str, *, since_seconds: float = 3600) -> M
 def _beats(
     ports: Ports, cluster: str, since: datetime, now: datetime
 ) -> tuple[list[ClusterHeartbeat], bool]:
-    """Oldest first; and whether there may be more of them."""
+    """Heartbeats, oldest first, and whether there may be more of them."""
     newest = ports.clusters.heartbeats(cluster, since=since, limit=1)
     if not newest:
         return [], False
@@ -90,7 +90,7 @@ def _fitting(
 ) -> dict[str, list[NodeSample]]:
     """The series with as many points as there is room for.
 
-    Where even few are too many, the run's nodes before others.
+    If there is room for few series only, those of the run's own nodes come first.
     """
     if not series:
         return {}
@@ -100,7 +100,7 @@ def _fitting(
     )
     room = MOST_BYTES // (
         len(largest.model_dump_json(by_alias=True)) + 64
-    )  # numbers may be longer than in this one
+    )  # the numbers of other points may be longer
     points = min(MOST_POINTS, max(FEWEST_POINTS, room // len(series)))
     mine = set(first)
     chosen = sorted(series, key=lambda node: (node not in mine, node))[: max(1, room // points)]

@@ -47,9 +47,10 @@ def _below_its_cluster(run: Run) -> Run:
 
 
 def _active(ports: Ports, run: Run) -> Run:
-    """A repeated request finds the run active because of itself.
+    """Answer a repeated request: the first one made the run active.
 
-    Start again what a crash may have left unstarted.
+    A crash may have left the run's machine unstarted, so it is started again. Raises RunActive for
+    a run that was active before.
     """
     if run.status == "Pending" and run.life > 1:
         start_run(ports, run)

@@ -25,8 +25,8 @@ def submit_run(ports: Ports, spec: RunSpec, *, idempotency_key: str | None = Non
     try:
         check_cluster(ports, spec)
     except (ClusterNotFound, ClusterInUse, InvalidRequest):
-        # Who only lost our answer gets their run, whatever became of its cluster since. Where
-        # nothing is refused, `create` knows the key.
+        # A client that retries after a lost answer gets its run back, whatever became of the
+        # run's cluster since. Where nothing is refused, `create` finds the run by the key.
         stored = _known(ports, spec, idempotency_key)
         if stored is None:
             raise
@@ -84,7 +84,8 @@ def body_hash(spec: RunSpec) -> str:
 def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
     """Refuse a run whose cluster cannot serve it.
 
-    A named one may be unknown, going away, too small, or of the wrong kind; its own in no network.
+    A named cluster may be unknown, on its way out, too small, or of the wrong kind; a run's own
+    cluster may have no network.
     """
     if spec.cluster.spec is not None:
         check_spec(ports, spec.cluster.spec, "cluster.spec.")

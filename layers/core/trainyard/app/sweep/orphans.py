@@ -1,6 +1,6 @@
 """Clusters that carry our tag and that no living record accounts for.
 
-Deleted on proof, else kept and told to a person.
+The sweep deletes one that is proven to be ours and over, and reports the others to a person.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ def _look(ports: Ports, seen: BackendCluster) -> Suspect | Unanswered | None:
 
 
 def _settled(ports: Ports, seen: BackendCluster) -> bool:
-    """Old enough that its record must be there, and there still.
+    """Whether the cluster is so old that its record must be there, and still exists.
 
-    A list may be older than the truth.
+    We ask for it again, because AWS's list may be old.
     """
     if seen.created_at is None or ports.clock.now() - seen.created_at < timedelta(
         seconds=ports.config.orphan_seconds

@@ -62,9 +62,9 @@ class Swept:
 
 
 def sweep(ports: Ports) -> list[Swept]:
-    """Do every duty for everything it looks after.
+    """Do every duty for each of its items.
 
-    What fails is reported and keeps nothing else from its turn.
+    The sweep reports a duty that fails for an item, and goes on with the next.
     """
     done: list[Swept] = []
     for listing, duty in DUTIES:
@@ -80,7 +80,7 @@ def sweep(ports: Ports) -> list[Swept]:
             try:
                 done.extend(duty(ports, item))
             except ConflictError:
-                continue  # someone else is at it at this very moment; the next sweep looks again
+                continue  # another process changes it right now; the next sweep looks again
             except TrainyardError as error:
                 done.append(_failed(f"{duty.__name__} {_name(item)}", error))
     return done
@@ -133,10 +133,10 @@ def _export_ended(ports: Ports, run: Run) -> bool:
 
 
 def dead_run(ports: Ports, run: Run) -> Iterator[Swept]:
-    """A run that never started, or whose execution died.
+    """Start again a run that never started, or whose execution died.
 
-    The next generation goes on where the run stands. StartExecution of a run's own generation may
-    be on its way; only the sweep itself starts the one after a dead execution.
+    The next generation continues from the run's stored state. StartExecution of a run's own
+    generation may be on its way; only the sweep itself starts the one after a dead execution.
     """
     for generation in range(run.generation, run.generation + RESTART_LIMIT):
         status = ports.executions.status("run", names.run_execution(run.id, generation))
@@ -198,8 +198,8 @@ def dead_machine(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
 def silent_controller(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
     """A controller that sends no heartbeat is lost only if the backend says so too.
 
-    Unreachable is not dead. Each silence is told once: its last heartbeat names it, so that a
-    controller that came back may be lost again.
+    Unreachable is not dead. Each silence is recorded once, under the time of the last heartbeat
+    before it. So a controller that came back may be lost again.
     """
     last = silent_since(ports, cluster)
     if last is None:
@@ -214,8 +214,8 @@ def silent_controller(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
         id=fact_id, at=ports.clock.now(), generation=cluster.generation, reason=reason
     )
     if ports.clusters.record(cluster.name, fact):
-        told = tell_runs(ports, cluster, fact)
-        yield Swept("cluster lost", cluster.name, f"{reason} Told {len(told)} runs.")
+        informed = tell_runs(ports, cluster, fact)
+        yield Swept("cluster lost", cluster.name, f"{reason} Told {len(informed)} runs.")
 
 
 def _tell_silence(ports: Ports, cluster: Cluster, entry_id: str, last: datetime) -> None:
@@ -289,9 +289,9 @@ def idle_cluster(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
 
 
 def _surely_idle(ports: Ports, cluster: Cluster) -> bool:
-    """Silence says that nobody uses the cluster only after a while in which we listened.
+    """A cluster whose controller is silent counts as idle only after we listened for a while.
 
-    A restored table knows no newer heartbeat.
+    A table that was restored from a backup lacks the newer heartbeats.
     """
     last = silent_since(ports, cluster)
     if last is None:
@@ -339,7 +339,7 @@ def _run(ports: Ports, run_id: str) -> Run | None:
 
 
 def stray_job(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
-    """A job whose run is over: its controller could not be reached when it was to be stopped."""
+    """Stop a job whose run is over: nobody could reach its controller when the run ended."""
     if cluster.status != "Ready":
         return
     for beat in newest_heartbeats(ports, cluster.name, 1):
@@ -360,9 +360,9 @@ def stray_job(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
 
 
 def orphan(ports: Ports, suspect: Suspect) -> Iterator[Swept]:
-    """A cluster with our tag and without a living record.
+    """Look at each cluster with our tag and without a living record.
 
-    Deleted on proof that we ended with it, else kept and told each time.
+    It is deleted on proof that we ended with it; else it is kept, and each sweep reports it.
     """
     if suspect.kept:
         yield Swept(
@@ -399,7 +399,7 @@ def left_over(ports: Ports, remains: Remains) -> Iterator[Swept]:
 
 
 def _in_use(ports: Ports, remains: Remains) -> bool:
-    """A record may be lost, old, or ahead of AWS.
+    """Ask AWS, because a record may be lost, old, or ahead of AWS.
 
     Nothing is removed while AWS has a cluster of this name.
     """
@@ -414,10 +414,7 @@ def _in_use(ports: Ports, remains: Remains) -> bool:
 
 
 def unneeded_wait(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
-    """The wait of a machine that makes a cluster which someone deletes.
-
-    Its wake-up may have been lost.
-    """
+    """End the wait of a machine whose cluster is being deleted; its wake-up may have been lost."""
     wait = ports.waits.get(names.cluster_owner(cluster.name))
     if cluster.status == "Deleting" and wait is not None and wait.woken_at is None:
         wake_cluster(ports, cluster.name)
@@ -425,15 +422,12 @@ def unneeded_wait(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
 
 
 def dead_letter(ports: Ports, letter: DeadLetter) -> Iterator[Swept]:
-    """An event that on-fact failed to record, or that never reached it.
-
-    Recorded now, late as it is.
-    """
+    """Record, late, an event that on-fact failed to record or that never reached it."""
     try:
         result = _recorded_late(ports, letter.body)
     except TrainyardError:
         raise
-    except Exception as error:  # noqa: BLE001  (the letter stays, and keeps no other from its turn)
+    except Exception as error:  # noqa: BLE001  (the letter stays; the next ones are tried)
         yield Swept("failed", _name(letter), f"a dead letter cannot be recorded: {error!r}")
         return
     ports.dead_letters.forget(letter)
@@ -449,7 +443,7 @@ def _recorded_late(ports: Ports, body: str) -> str:
         return "dropped: it is no event"
     if (
         envelope.get("detail-type") == ClusterHeartbeat.__name__
-    ):  # it must not say that the controller is alive now
+    ):  # an old heartbeat must not make the controller look alive now
         return "dropped: a late heartbeat; the next one tells the same, newer"
     recorded = record_fact(ports, envelope)
     return f"{recorded.result}: {recorded.reason}"
@@ -484,5 +478,5 @@ DUTIES: tuple[
     (_remains, left_over),
     (suspects, orphan),
     (_clusters, unneeded_wait),
-    (_letters, dead_letter),  # last, since what felled on-fact may fell the sweep, too
+    (_letters, dead_letter),  # last: an event that made on-fact fail may make the sweep fail, too
 )

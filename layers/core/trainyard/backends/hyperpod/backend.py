@@ -113,7 +113,7 @@ class HyperPod:
         return None if answer["ClusterStatus"] == "Deleted" else _backend_cluster(name, answer)
 
     def event_reason(self, name: str, event_id: str) -> str:
-        """EventBridge delivers an event's metadata as null.
+        """Ask AWS for the event's reason: EventBridge delivers an event's metadata as null.
 
         A cluster without continuous provisioning has no events to describe.
         """
@@ -219,9 +219,9 @@ class HyperPod:
 
     def _failed_instance(self, cluster: Cluster) -> str | None:
         """The instance that AWS's failure message names, as recorded or asked for."""
-        told = cluster.problem.detail if cluster.problem else ""
+        detail = cluster.problem.detail if cluster.problem else ""
         if (
-            not (named := _INSTANCE.search(told))
+            not (named := _INSTANCE.search(detail))
             and (known := self.describe(cluster.name)) is not None
         ):
             named = _INSTANCE.search(known.failure_message)

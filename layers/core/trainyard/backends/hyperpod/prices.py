@@ -1,4 +1,4 @@
-"""Where AWS's price list has what a node of a HyperPod cluster costs."""
+"""Where AWS's price list says what a node of a HyperPod cluster costs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What SageMaker refuses beyond AWS's common words, with AWS's reason kept."""
+"""Translates the refusals that only SageMaker has into our errors, and keeps AWS's reason."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Denied(errors.BackendRejected):
 
 
 class NameInUse(errors.ClusterExists):
-    """The backend has a cluster of that name; whose, is for the caller to find out."""
+    """The backend has a cluster of that name; the caller finds out whose it is."""
 
 
 _KNOWN = {

@@ -1,6 +1,6 @@
 """The role of one cluster's nodes: what a node, and so any job on it, may do.
 
-Pure, and tied to its own cluster.
+The code is pure, and a role allows nothing that belongs to another cluster.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def node_state(word: str) -> NodeState:
 
 
 def node_message(word: str, message: str) -> str:
-    """AWS's message; what its word says beyond the port's own is kept in it."""
+    """AWS's message, with AWS's word for the state where the port's word says less."""
     if node_state(word).value == word:
         return message
     return f"AWS says {word}: {message}" if message else f"AWS says {word}."

@@ -17,7 +17,10 @@ LONGEST_DEADLINE_SECONDS = 86400
 
 
 def cluster_decide(ports: Ports, given: StepInput) -> dict[str, Any]:
-    """Events wake this step; what it believes is DescribeCluster."""
+    """Decide where the making of the cluster goes next.
+
+    Events wake this step, but it believes only DescribeCluster.
+    """
     cluster = ports.clusters.get(given.cluster_name)
     if cluster.generation != given.generation:
         return {

@@ -1,6 +1,6 @@
-"""Keeps AWS's reason of a cluster that failed and the end of its lifecycle log, then deletes it.
+"""Deletes a cluster that failed, so that it costs nothing more.
 
-So nothing keeps running.
+First it keeps AWS's reason and the end of the lifecycle log.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ MOST_ACTIONS = 100
 def decide_run(ports: Ports, given: StepInput) -> dict[str, Any]:
     """Decide and save. The lines of a decision are written with the run or not at all.
 
-    Of two decisions at once only one is told.
+    If two decisions are made at once, only one of them is saved, with its lines.
     """
     run = ports.runs.get(given.run_id)
     if given.generation < run.generation:

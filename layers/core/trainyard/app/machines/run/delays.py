@@ -1,6 +1,6 @@
-"""What holds a step up is told once.
+"""Notes in a run's timeline, once, why a step is delayed.
 
-Step Functions repeats it for minutes, and whoever looks at the run meanwhile wants to know why.
+Step Functions repeats such a step for minutes, and its run's timeline must say why.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from trainyard.ports import Ports
 
 
 def tell_delay(ports: Ports, run_id: str, key: str, what: str, error: TrainyardError) -> None:
-    """One line in the run's timeline.
+    """Write one line into the run's timeline.
 
-    `key` names what is delayed, so that its repetitions are not told again.
+    `key` names what is delayed, so that a repetition of the step adds no second line.
     """
     message = f"{what}: {error.detail.rstrip('.')[:800]}. It is tried again."
     ports.runs.note(

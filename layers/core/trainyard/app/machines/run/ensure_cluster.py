@@ -29,7 +29,7 @@ def ensure_cluster(ports: Ports, given: StepInput) -> dict[str, Any]:
 def _own_cluster(ports: Ports, run: Run) -> Cluster:
     """The run's cluster as it is, or a new one.
 
-    An earlier life's cluster that is still going away is waited for first.
+    While the cluster of an earlier life is being deleted, the run waits for the end of that.
     """
     cluster = cluster_of(ports, run)
     spec = run.spec.cluster.spec

@@ -64,8 +64,8 @@ def export_run(ports: Ports, given: StepInput) -> dict[str, Any]:
             done(ports, owner, given.token)
             return {"export": "given up"}
     if finished is not None and run.export is not None:
-        # Also of one that is only 'requested' as far as the record says: the step may have died
-        # between asking and writing that down.
+        # An export that is only 'requested' in the record may have ended, too: the step may have
+        # died between asking and writing that down.
         run = _save(ports, run, conclude(ports, run, run.export, finished))
     if (
         run.outcome is None
@@ -103,9 +103,9 @@ def conclude(ports: Ports, run: Run, export: Export, ended: Ended) -> Export:
 
 
 def _lacking(ports: Ports, run: Run, export: Export, manifest: ExportManifest) -> str:
-    """An export of an empty directory verifies, too.
+    """What the run's last export lacks: the final model, or the newest checkpoint that we know of.
 
-    '' if the last one holds the final model or the newest checkpoint that we know of.
+    '' if it lacks nothing. This is needed because an export of an empty directory verifies, too.
     """
     if not export.final or manifest.final_model or run.spec.export.checkpoints == "none":
         return ""
@@ -158,7 +158,7 @@ def _first_wrong(ports: Ports, run: Run, objects: list[ExportedObject]) -> str:
 
 
 def _finished(ports: Ports, run: Run, export: Export) -> Ended | None:
-    told = next(
+    event = next(
         (
             fact
             for fact in Book(ports.runs.facts(run.id)).of(ExportFinished)
@@ -166,16 +166,17 @@ def _finished(ports: Ports, run: Run, export: Export) -> Ended | None:
         ),
         None,
     )
-    if told is None:
+    if event is None:
         return None
-    reason = "" if told.ok else told.reason or "the agent gave no reason"
-    return Ended(reason, told.manifest_key, told.manifest_sha256)
+    reason = "" if event.ok else event.reason or "the agent gave no reason"
+    return Ended(reason, event.manifest_key, event.manifest_sha256)
 
 
 def _ask(ports: Ports, run: Run, export: Export) -> tuple[Run, Ended | None]:
-    """Tell the agent to export.
+    """Ask the agent to export.
 
-    The same export id does not start a second one, so asking again finds an end that no event told.
+    The same export id does not start a second export. So asking again also finds the end of an
+    export whose event was lost.
     """
     cluster = ports.clusters.get(run.cluster_name)
     destination = names.s3_uri(ports.blobs.bucket, run.export_prefix)

@@ -20,7 +20,7 @@ def finish(ports: Ports, given: StepInput) -> dict[str, Any]:
     run = ports.runs.get(given.run_id)
     if (
         run.terminal or given.generation < run.generation
-    ):  # a late repetition must not end the next life
+    ):  # a late repetition of this step must not end the run's next life
         return {"status": run.status}
     cluster = cluster_of(ports, run)
     if cluster is not None:

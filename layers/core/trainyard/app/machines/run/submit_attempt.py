@@ -69,9 +69,9 @@ def submit_attempt(ports: Ports, given: StepInput) -> dict[str, Any]:
 
 
 def _ask(ports: Ports, cluster: Cluster, command: Submit) -> Submitted:
-    """Name the bundle's hash, too.
+    """Send the agent the command, with the bundle's hash.
 
-    Nobody can put another one in its place between our write and the agent's read.
+    By the hash the agent notices a bundle that was replaced between our write and its read.
     """
     result = ports.commands.run(cluster, command.argv(), timeout_seconds=SUBMIT_SECONDS)
     if result.exit_code != 0 and f"--sha256 {UNKNOWN_OPTION}" in result.stdout:
@@ -107,9 +107,9 @@ def agent_answer(result: CommandResult, command: str) -> dict[str, Any]:
 def _save(
     ports: Ports, run: Run, attempt: Attempt, filesystem: str, job_id: str, asked_at: datetime
 ) -> dict[str, Any]:
-    """Its line stands at the time of asking.
+    """Save the job's number, and note the submission at the time when we asked for it.
 
-    Slurm may start the job before the answer is here, and a cause comes before its effect.
+    Slurm may start the job before the answer is here; the timeline shows the cause first.
     """
     now = ports.clock.now()
     without = f" without {listed(attempt.exclude)}" if attempt.exclude else ""

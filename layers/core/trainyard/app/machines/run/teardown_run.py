@@ -32,9 +32,9 @@ def teardown_run(ports: Ports, given: StepInput) -> dict[str, Any]:
 
 
 def _kept(ports: Ports, run: Run, reason: str) -> Run:
-    """Another run uses the cluster, or it holds something.
+    """Leave the cluster, because another run uses it or it holds something.
 
-    It is deleted later, when it is idle and nothing is lost by it.
+    The sweep deletes it later, when it is idle and nothing is lost by that.
     """
     now = ports.clock.now()
     message = f"The cluster is kept for now. {reason}"

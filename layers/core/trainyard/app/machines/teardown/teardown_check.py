@@ -48,7 +48,7 @@ def teardown_check(ports: Ports, given: StepInput) -> dict[str, Any]:
 def ours(ports: Ports, cluster: Cluster) -> BackendCluster | None:
     """The backend's cluster if it is the one we made.
 
-    Without an ARN (a crash after create), only its tags tell.
+    Without an ARN (a crash after create) only its tags show that.
     """
     if cluster.arn is None:
         tagged = ports.backend(cluster).tagged() if cluster.create_requested else []
@@ -61,9 +61,9 @@ def ours(ports: Ports, cluster: Cluster) -> BackendCluster | None:
 
 
 def _may_still_appear(ports: Ports, cluster: Cluster) -> bool:
-    """CreateCluster may be on its way at this very moment.
+    """Whether a cluster that AWS does not know may still appear: CreateCluster may be on its way.
 
-    Without an ARN, absence is believed after a while only.
+    Without an ARN we believe only after a while that it is absent.
     """
     age = (ports.clock.now() - cluster.updated_at).total_seconds()
     return (
@@ -75,7 +75,7 @@ def _may_still_appear(ports: Ports, cluster: Cluster) -> bool:
 
 
 def _mark(ports: Ports, cluster: Cluster) -> Cluster:
-    """Deleting from now on: new runs are refused, and the machine that makes the cluster ends."""
+    """Mark the cluster Deleting: it takes no new runs, and the machine that makes it ends."""
     if cluster.status == "Deleting":
         return cluster
     marked = ports.clusters.put(cluster.changed(status="Deleting"))

@@ -12,9 +12,9 @@ from trainyard.ports import Ports
 
 
 def teardown_delete(ports: Ports, given: StepInput) -> dict[str, Any]:
-    """Delete; teardown-check made sure that it is ours and not needed.
+    """Delete the cluster; teardown-check made sure that it is ours and not needed.
 
-    A conflict with another operation is told and retried.
+    After a conflict with another operation the step notes the delay and is retried.
     """
     cluster = ports.clusters.get(given.cluster_name)
     if cluster.status != "Deleting" or cluster.generation != given.generation:

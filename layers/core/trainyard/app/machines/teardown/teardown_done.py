@@ -1,4 +1,4 @@
-"""The cluster is gone: its key goes too, and its runs are told."""
+"""The cluster is gone: deletes its key, and records the fact with its runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from trainyard_contracts import places
 
 
 def teardown_done(ports: Ports, given: StepInput) -> dict[str, Any]:
-    """Mark the cluster Deleted, then tell and wake; a repetition changes nothing."""
+    """Mark the cluster Deleted, record that with its runs and wake its machine.
+
+    A repetition changes nothing.
+    """
     cluster = ports.clusters.get(given.cluster_name)
     if cluster.generation != given.generation or cluster.status not in ("Deleting", "Deleted"):
         return {"status": cluster.status}
@@ -25,7 +28,7 @@ def teardown_done(ports: Ports, given: StepInput) -> dict[str, Any]:
     ):  # a repetition must not take the key of the next cluster of this name
         if (
             ports.backend(cluster).describe(cluster.name) is None
-        ):  # one that was made for another record keeps its key and its role
+        ):  # a cluster that was made for another record keeps its key and its role
             ports.secrets.delete(places.agent_key_secret(ports.config.secret_prefix, cluster.name))
             ports.backend(cluster).clean_up(cluster.name, cluster.generation)
         cluster = ports.clusters.put(cluster.changed(status="Deleted"))
@@ -36,8 +39,8 @@ def teardown_done(ports: Ports, given: StepInput) -> dict[str, Any]:
     ports.clusters.record(cluster.name, fact)
     tell_runs(ports, cluster, fact)
     _tell_ended_owner(ports, cluster, fact)
-    # A wait whose time ran out stays stored, since nobody else comes by: AWS has no event for a
-    # deletion.
+    # A wait whose time ran out is stored until now: AWS sends no event of a deletion that would
+    # have removed it.
     wake_cluster(ports, cluster.name)
     return {"status": "Deleted"}
 
