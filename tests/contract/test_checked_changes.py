@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
+from tests.support.repository import ROOT
 
 from trainyard.domain.records import Attempt
 
-ROOT = Path(__file__).resolve().parents[2]
 AT = datetime(2026, 11, 20, tzinfo=timezone.utc)
 PLACES = ("layers", "functions", "node_agent/trainyard_agent")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from tests.support.store_records import run
+from tests.support.store_records import numbered_run
 
 from trainyard.app.runs.submit_run import body_hash
 from trainyard.aws.clock import SystemClock
@@ -76,7 +76,7 @@ def ulid(number: int) -> str:
 
 def test_facts_of_a_run_that_an_older_version_recorded_are_read(table: Table) -> None:
     runs = TableRuns(table, SystemClock())
-    made = runs.create(run(1), idempotency_key=None, body_hash="h")
+    made = runs.create(numbered_run(1), idempotency_key=None, body_hash="h")
     pk = f"run#{made.id}"
     put(table, pk, "cancel-1", "CancelRequested", None, life=1)
     put(
@@ -144,7 +144,7 @@ def test_a_node_event_that_names_no_node_is_refused(told: dict[str, Any]) -> Non
 
 def test_a_run_whose_spec_has_what_a_newer_version_added_is_read(table: Table) -> None:
     runs = TableRuns(table, SystemClock())
-    made = runs.create(run(1), idempotency_key=None, body_hash="h")
+    made = runs.create(numbered_run(1), idempotency_key=None, body_hash="h")
     item = table.get(f"run#{made.id}", "run")
     assert item is not None
     newer = json.loads(document(item))
@@ -167,7 +167,7 @@ def test_a_run_that_older_rules_accepted_is_read_though_todays_refuse_it(
     table: Table, place: tuple[str, ...], name: str, value: Any
 ) -> None:
     runs = TableRuns(table, SystemClock())
-    made = runs.create(run(1), idempotency_key=None, body_hash="h")
+    made = runs.create(numbered_run(1), idempotency_key=None, body_hash="h")
     item = table.get(f"run#{made.id}", "run")
     assert item is not None
     older = json.loads(document(item))
@@ -183,7 +183,7 @@ def test_a_run_that_older_rules_accepted_is_read_though_todays_refuse_it(
 
 
 def test_what_a_default_says_does_not_change_which_request_it_is() -> None:
-    spec = run(1).spec
+    spec = numbered_run(1).spec
     said = RunSpec.model_validate(spec.model_dump(mode="json", by_alias=True))
     assert body_hash(said) == body_hash(spec)
     fewer = spec.changed(recovery=spec.recovery.changed(max_attempts=3))

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from tests.support.repository import ROOT
-from tests.support.system import Json, System, cluster_spec, eventually, light_job, total
+from tests.support.spec_parts import cluster_spec
+from tests.support.system import Json, System, eventually, light_job, total
 
 from trainyard_cli.api.client import Client
 from trainyard_local import control

@@ -9,7 +9,8 @@ import pytest
 from demo.cloud import node_of
 from demo.objects import differences, verify_export, weights
 from tests.machines.conftest import FILESYSTEM, Json, Machines
-from tests.support.system import System, cluster_spec, eventually
+from tests.support.spec_parts import cluster_spec
+from tests.support.system import System, eventually
 
 pytestmark = [pytest.mark.local, pytest.mark.machines]
 

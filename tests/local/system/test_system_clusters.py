@@ -7,15 +7,8 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from tests.support.system import (
-    Json,
-    System,
-    cluster_spec,
-    eventually,
-    light_job,
-    signal_all,
-    total,
-)
+from tests.support.spec_parts import cluster_spec
+from tests.support.system import Json, System, eventually, light_job, signal_all, total
 
 from trainyard_cli.problems import ApiProblem
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.system import Json, System, cluster_spec, eventually, light_job, total
+from tests.support.spec_parts import cluster_spec
+from tests.support.system import Json, System, eventually, light_job, total
 
 pytestmark = pytest.mark.local
 

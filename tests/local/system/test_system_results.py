@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.system import Json, System, cluster_spec
+from tests.support.spec_parts import cluster_spec
+from tests.support.system import Json, System
 
 pytestmark = pytest.mark.local
 
