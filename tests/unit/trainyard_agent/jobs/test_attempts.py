@@ -1,10 +1,14 @@
-"""What is left of attempts on a node."""
+"""What is left of attempts on a node, and which of them runs there."""
 
 from __future__ import annotations
 
-from tests.support.agent import RUN, attempt
+import time
+from pathlib import Path
 
-from trainyard_agent.jobs.attempts import LEFTOVER_RUNS, leftovers_on
+from tests.support.agent import RUN, attempt
+from tests.support.agent_parts import Controller
+
+from trainyard_agent.jobs.attempts import LEFTOVER_RUNS, Attempt, leftovers_on
 
 
 def test_an_attempt_is_named_in_the_log_by_its_run_and_number() -> None:
@@ -17,3 +21,42 @@ def test_leftovers_are_those_of_the_runs_that_used_the_node_last() -> None:
     found = leftovers_on("ip-1", over)
     assert [run for run, _, _ in found] == sorted(runs, reverse=True)[:LEFTOVER_RUNS]
     assert leftovers_on("ip-2", over) == []
+
+
+def on_a_node(
+    directory: Path,
+    run_id: str,
+    number: int,
+    state: str,
+    *,
+    ended: float | None = None,
+    job_ended: bool = False,
+) -> Attempt:
+    attempt = Attempt(
+        run_id, number, state, directory / f"{run_id}-{number}", job_id=str(number), nodes=["ip-1"]
+    )  # type: ignore[arg-type]
+    attempt.ended_at = None if ended is None else time.monotonic() - ended
+    attempt.job_ended = job_ended
+    return attempt
+
+
+def test_of_two_runs_the_one_that_was_on_a_node_last_is_what_runs_there(tmp_path: Path) -> None:
+    controller, other = Controller(tmp_path), "run-01j0000000000000000000000b"
+
+    def known(*those: Attempt) -> tuple[str, int]:
+        controller.attempts.known.clear()
+        controller.attempts.known.update({(one.run_id, one.number): one for one in those})
+        found = controller.attempts.on_node("ip-1")
+        assert found is not None
+        return found.run_id, found.attempt
+
+    ended_before = on_a_node(tmp_path, RUN, 9, "ended", ended=30.0)
+    assert known(ended_before, on_a_node(tmp_path, other, 1, "ended", ended=1.0)) == (other, 1), (
+        "numbers count within a run"
+    )
+    assert known(ended_before, on_a_node(tmp_path, other, 1, "running")) == (other, 1)
+    judged = on_a_node(tmp_path, RUN, 9, "running", job_ended=True)
+    assert known(judged, on_a_node(tmp_path, other, 1, "running")) == (other, 1), (
+        "the job of the other one has left the node"
+    )
+    assert known(ended_before, on_a_node(tmp_path, RUN, 10, "running")) == (RUN, 10)
