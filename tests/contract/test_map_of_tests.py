@@ -28,6 +28,7 @@ PACKAGES = (
 )
 #: What commands make, and what is no code of ours to be tested.
 LEFT_OUT = {"build", "dist", "node_modules", "packages", "tests"}
+MARK = re.compile(r"^(?:pytestmark = |@).*\bmark\.(real|machines)\b", re.MULTILINE)
 #: A shorter module is tested with those that use it.
 LINES = 60
 
@@ -125,3 +126,11 @@ def test_a_unit_test_lies_in_the_folder_of_what_it_tests_and_has_its_name() -> N
 )
 def test_a_test_that_belongs_to_no_module_is_found(name: str, found: bool) -> None:
     assert bool(names_from(ROOT / "tests/unit" / name)) == found
+
+
+def test_a_mark_stands_where_the_page_says() -> None:
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        level = path.relative_to(ROOT / "tests").parts[0]
+        marks = MARK.findall(path.read_text())
+        assert "real" not in marks or level == "unit", f"{path}: `real` divides tests/unit only"
+        assert ("machines" in marks) == (level == "machines"), f"{path}: its level is its folder"

@@ -24,8 +24,6 @@ from tests.support.waiting import eventually
 
 import sam_on_moto
 
-pytestmark = pytest.mark.local
-
 EXAMPLE = Path(sam_on_moto.__file__).parent / "example/template.yaml"
 
 

@@ -43,7 +43,6 @@ def sleep(seconds):
 
 time.sleep = sleep
 """
-pytestmark = pytest.mark.local
 
 
 def tcp_of(process: psutil.Process) -> list[Any]:

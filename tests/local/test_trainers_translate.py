@@ -26,7 +26,6 @@ from trainyard_trainers.translate.model import Transformer
 from trainyard_trainers.translate.translate import SearchConfig, load
 from trainyard_trainers.translate.vocabulary import PAD, Vocabulary
 
-pytestmark = pytest.mark.local
 SAMPLE = ROOT / "tests/data" / "en-de" / "train"
 TINY = {"layers": 1, "width": 16, "heads": 2, "feed-forward": 32}
 

@@ -19,7 +19,7 @@ from trainyard_local import control
 from trainyard_local.machines import network as machine_network
 from trainyard_local.nodes import processes as node_processes
 
-pytestmark = [pytest.mark.local, pytest.mark.machines]
+pytestmark = pytest.mark.machines
 
 
 @pytest.fixture(scope="module")

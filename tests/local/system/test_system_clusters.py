@@ -12,8 +12,6 @@ from tests.support.system import Json, System, eventually, light_job, signal_all
 
 from trainyard_cli.problems import ApiProblem
 
-pytestmark = pytest.mark.local
-
 QUICK = light_job(1, steps=4, every=2)
 #: What a worker does instead of its lifecycle script.
 SILENT_FAILURE = "exit 3"

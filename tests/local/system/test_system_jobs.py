@@ -10,8 +10,6 @@ from tests.support.system import System, eventually, light_job, total
 
 from trainyard_cli.problems import ApiProblem
 
-pytestmark = pytest.mark.local
-
 #: Every character that any shell, template or path ever gave a meaning to.
 HOSTILE = (
     "'\"`$(touch /tmp/trainyard-was-here)`; rm -rf ~ && echo pwned | tee x > y < z & {a,b} ~ ! "

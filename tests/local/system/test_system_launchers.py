@@ -9,8 +9,6 @@ import pytest
 from tests.support.repository import ROOT
 from tests.support.system import Json, System, eventually
 
-pytestmark = pytest.mark.local
-
 PROGRAM = (ROOT / "tests/support/programs/launched.py").read_text()
 LIBRARIES = {
     "torchrun": "torch",

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
 from tests.support.spec_parts import cluster_spec
 from tests.support.system import Json, System
-
-pytestmark = pytest.mark.local
 
 #: What any tutorial does, and the same into the directory that is meant for it.
 PLAIN = """

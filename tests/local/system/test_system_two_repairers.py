@@ -9,8 +9,6 @@ import pytest
 from tests.support.spec_parts import cluster_spec
 from tests.support.system import System, eventually, light_job
 
-pytestmark = pytest.mark.local
-
 NAME = "automatic"
 
 
