@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 from tests.support.cluster_facts import creating, fact
-from tests.support.records import NOW
+from tests.support.records import NOW, run
 
 from trainyard.domain.facts import Unreadable
-from trainyard.domain.records import Attempt, Export, Run
+from trainyard.domain.records import Attempt, Export
 from trainyard.domain.teardown import blocker
-from trainyard_contracts.specs import RunSpec
-
-
-def run(**update: Any) -> Run:
-    spec = RunSpec.model_validate(
-        {"name": "demo", "cluster": {"name": "c"}, "job": {"nodes": 2, "module": "train"}}
-    )
-    return Run(
-        id="run-1", name="demo", spec=spec, created_at=NOW, updated_at=NOW, cluster_name="c"
-    ).model_copy(update=update)
 
 
 def test_a_cluster_in_use_or_with_the_only_copy_is_not_deleted() -> None:
