@@ -120,7 +120,7 @@ def test_a_trouble_whose_answer_was_lost_counts_once() -> None:
 
 
 def test_a_replacement_that_another_invocation_asked_for_first_is_not_told_as_refused() -> None:
-    story = trained(cluster={"spec": cluster_spec(spares=2)})
+    story = trained(cluster={"spec": cluster_spec(workers=2, spares=2)})
     backend, twin = story.world.backend, story.world.backend.replace
 
     def taken(name: str, ids: list[str]) -> BatchResult:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.support.memory import World
+from tests.support.repository import ROOT
 from tests.support.spec_parts import cluster_spec
 from tests.support.story import Story, make_cluster, record_fact, run_spec
 
@@ -20,7 +21,7 @@ from trainyard_contracts import places
 from trainyard_contracts.cluster_specs import read_cluster_spec
 from trainyard_contracts.events import NodeLost, NodeUnhealthy
 
-EVENTS = Path(__file__).parents[1] / "events"
+EVENTS = ROOT / "tests/events"
 
 
 def training() -> Story:
@@ -347,7 +348,7 @@ def test_heartbeats_are_kept_and_shown() -> None:
 
 def large_cluster(world: World) -> tuple[str, list[str]]:
     """A Ready cluster of 700 workers: its ARN, and its nodes' instance ids."""
-    spec = read_cluster_spec({**cluster_spec(workers=700), "name": "large"})
+    spec = read_cluster_spec(cluster_spec("large", workers=700, spares=1))
     arn = world.backend.create(create_cluster(world.ports, spec))
     world.clusters.put(
         world.clusters.get("large").model_copy(update={"arn": arn, "status": "Ready"})

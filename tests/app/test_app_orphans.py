@@ -27,7 +27,7 @@ OLD = 601
 def left_behind(story: Story, name: str = "late", **record: Any) -> BackendCluster:
     """What a crash leaves: AWS made the cluster after its record was closed without its ARN."""
     now = story.world.clock.now()
-    spec = read_cluster_spec({**cluster_spec(), "name": name})
+    spec = read_cluster_spec(cluster_spec(name))
     made = Cluster(name=name, spec=spec, created_at=now, updated_at=now, create_requested=True)
     story.world.backend.create(made)
     story.world.clusters.stored[name] = made.model_copy(update={"status": "Deleted", **record})

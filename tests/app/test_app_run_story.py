@@ -313,7 +313,7 @@ def test_an_agent_that_cannot_change_a_waiting_job_is_told_of_and_not_asked_agai
 
 
 def test_without_a_spare_the_run_waits_for_the_node_and_goes_on_when_it_returns() -> None:
-    story = started(cluster={"spec": cluster_spec(spares=0)})
+    story = started(cluster={"spec": cluster_spec(workers=2)})
     story.checkpoint(50)
     story.lose(LOST)
     assert story.run.status == "WaitingForNode"
@@ -330,7 +330,7 @@ def test_without_a_spare_the_run_waits_for_the_node_and_goes_on_when_it_returns(
 
 
 def test_a_node_that_never_returns_ends_the_run_with_its_checkpoints_exported() -> None:
-    story = started(cluster={"spec": cluster_spec(spares=0)}, recovery={"waitForNodeSeconds": 600})
+    story = started(cluster={"spec": cluster_spec(workers=2)}, recovery={"waitForNodeSeconds": 600})
     story.lose(LOST)
     story.pass_time(599)
     assert story.run.status == "WaitingForNode"
@@ -373,7 +373,7 @@ def test_a_killed_worker_process_restarts_in_place_and_leaves_the_node_when_it_r
 
 def test_an_excluded_node_is_not_left_out_when_nothing_else_is_free() -> None:
     story = started(
-        cluster={"spec": cluster_spec(spares=0)}, recovery={"inPlaceRestartsPerNode": 0}
+        cluster={"spec": cluster_spec(workers=2)}, recovery={"inPlaceRestartsPerNode": 0}
     )
     kill_process(story)
     assert story.run.attempts[1].exclude == []

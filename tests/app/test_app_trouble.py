@@ -184,7 +184,7 @@ def test_a_replacement_that_aws_refuses_does_not_hold_up_training() -> None:
 
 def test_however_often_a_replacement_fails_for_good_training_goes_on() -> None:
     story = Story()
-    story.submit(cluster={"spec": cluster_spec(spares=8)}, recovery={"maxAttempts": 20})
+    story.submit(cluster={"spec": cluster_spec(workers=2, spares=8)}, recovery={"maxAttempts": 20})
     story.ready()
     story.training("ip-127-0-1-12", "ip-127-0-1-13")
     story.world.backend.refuse["replace"] = errors.RetryableError("AWS is away")
@@ -448,7 +448,7 @@ def test_a_deletion_whose_machine_dies_again_and_again_is_never_given_up() -> No
 
 def test_a_cluster_whose_machine_dies_again_and_again_is_given_up_and_deleted() -> None:
     story = Story()
-    create_cluster(story.world.ports, read_cluster_spec({**cluster_spec(), "name": "alone"}))
+    create_cluster(story.world.ports, read_cluster_spec(cluster_spec("alone")))
     story.rest()
     for _ in range(27):
         for (machine, _name), execution in story.world.executions.started.items():
@@ -506,7 +506,7 @@ def test_an_idle_cluster_is_deleted_and_a_used_one_is_not() -> None:
 
 def test_a_cluster_that_is_deleted_while_it_is_made_leaves_nothing() -> None:
     story = Story()
-    create_cluster(story.world.ports, read_cluster_spec({**cluster_spec(), "name": "alone"}))
+    create_cluster(story.world.ports, read_cluster_spec(cluster_spec("alone")))
     story.rest()
     delete_cluster(story.world.ports, "alone")
     story.rest()

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from tests.local.system import test_system_broken_assumptions as system
 from tests.machines import test_machine_broken_assumptions as machines
+from tests.support.repository import ROOT
 
 from trainyard_cli.first_light.looks import every_look
 from trainyard_local.quirks import QUIRKS
 
-ROOT = Path(__file__).resolve().parents[2]
 ENTRIES = re.split(r"^### ", (ROOT / "docs/aws-assumptions.md").read_text(), flags=re.MULTILINE)[1:]
 
 

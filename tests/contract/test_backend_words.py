@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.repository import ROOT
 
 from trainyard_contracts.cluster_base import ClusterBase, GroupBase
 from trainyard_contracts.hyperpod import HyperPodClusterSpec, HyperPodGroup
 
-ROOT = Path(__file__).resolve().parents[2]
 CORE = ROOT / "layers/core/trainyard"
 SOURCES = [
     path

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ast
 from datetime import datetime, timezone
-from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
+from tests.support.repository import ROOT
 
 from trainyard.domain.records import Attempt
 
-ROOT = Path(__file__).resolve().parents[2]
 AT = datetime(2026, 11, 20, tzinfo=timezone.utc)
 PLACES = ("layers", "functions", "node_agent/trainyard_agent")
 #: Where that is done, and is no change of a record.

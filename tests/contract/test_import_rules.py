@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.repository import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 MEMBERS = ("layers/contracts", "layers/core", "node_agent", "trainers", "localcloud", "cli")
 LINT = Path(sys.executable).parent / "lint-imports"
 PURE = [ROOT / "layers/core/trainyard/domain", ROOT / "layers/contracts/trainyard_contracts"]

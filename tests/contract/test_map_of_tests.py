@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
+import pytest
 from tests.support.repository import ROOT
 
 #: The folders whose packages have their unit tests below tests/unit, at the same path.
@@ -18,21 +21,37 @@ PACKAGES = (
     ("cli", "trainyard_cli"),
     ("localcloud", "sam_on_moto"),
     ("localcloud", "trainyard_local"),
+    (".", "bench"),
     (".", "demo"),
     (".", "scripts"),
+    (".", "node_agent/build_packages.py"),
 )
+#: What commands make, and what is no code of ours to be tested.
+LEFT_OUT = {"build", "dist", "node_modules", "packages", "tests"}
+MARK = re.compile(r"^(?:pytestmark = |@).*\bmark\.(real|machines)\b", re.MULTILINE)
 #: A shorter module is tested with those that use it.
 LINES = 60
 
 
+def every_module() -> Iterator[Path]:
+    for folder, folders, names in os.walk(ROOT):
+        folders[:] = [name for name in folders if not (name in LEFT_OUT or name.startswith("."))]
+        for name in names:
+            path = Path(folder, name)
+            if path.suffix == ".py" and len(path.read_text().splitlines()) >= LINES:
+                yield path
+
+
+def of_package(path: Path) -> Path | None:
+    """The module's path from the folder of its package; None if it is in none of them."""
+    for folder, package in PACKAGES:
+        if path.is_relative_to(ROOT / folder / package):
+            return path.relative_to(ROOT / folder)
+    return None
+
+
 def modules() -> list[Path]:
-    """Paths of modules, each from the folder of its package."""
-    return [
-        path.relative_to(ROOT / folder)
-        for folder, package in PACKAGES
-        for path in sorted((ROOT / folder / package).rglob("*.py"))
-        if len(path.read_text().splitlines()) >= LINES
-    ]
+    return sorted(filter(None, map(of_package, every_module())))
 
 
 def has_its_test(module: Path) -> bool:
@@ -76,12 +95,51 @@ def test_the_table_names_modules_without_a_test_of_their_own_and_tests_that_ther
             assert (ROOT / test).exists(), f"{test} is not there"
 
 
-def test_a_unit_test_lies_in_the_folder_of_what_it_tests() -> None:
-    folders = {package: ROOT / folder for folder, package in PACKAGES} | {"bench": ROOT}
+def test_no_module_is_left_out() -> None:
+    missing = [str(path) for path in every_module() if of_package(path) is None]
+    assert not missing, f"enter their package here, so that their tests are looked for: {missing}"
+
+
+def names_from(path: Path) -> list[str]:
+    """The modules or the folder that a unit test has its name from."""
+    place = path.relative_to(ROOT / "tests/unit").parent
+    what = path.stem.removeprefix("test_")
+    names = [
+        name
+        for folder, package in PACKAGES
+        if place.parts[:1] == Path(package).parts[:1] and (ROOT / folder / place).is_dir()
+        for name in [place.name, *(found.stem for found in (ROOT / folder / place).glob("*.py"))]
+    ]
+    return [name for name in names if what == name or what.startswith(f"{name}_")]
+
+
+def test_a_unit_test_lies_in_the_folder_of_what_it_tests_and_has_its_name() -> None:
     for path in (ROOT / "tests/unit").rglob("test_*.py"):
-        place = path.relative_to(ROOT / "tests/unit").parent
-        assert place.parts, f"{path}: it lies in no package's folder"
-        assert (folders[place.parts[0]] / place).is_dir(), f"{path}: no such package"
+        assert names_from(path), f"{path}: no such module (test_MODULE.py, test_MODULE_WHAT.py)"
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("trainyard/domain/test_recovery.py", True),
+        ("trainyard/domain/test_recovery_repairs.py", True),
+        ("trainyard_agent/checks/test_checks.py", True),
+        ("trainyard/domain/test_trouble.py", False),
+        ("trainyard/aws/test_recovery.py", False),
+        ("test_recovery.py", False),
+        ("nowhere/test_nowhere.py", False),
+    ],
+)
+def test_a_test_that_belongs_to_no_module_is_found(name: str, found: bool) -> None:
+    assert bool(names_from(ROOT / "tests/unit" / name)) == found
+
+
+def test_a_mark_stands_where_the_page_says() -> None:
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        level = path.relative_to(ROOT / "tests").parts[0]
+        marks = MARK.findall(path.read_text())
+        assert "real" not in marks or level == "unit", f"{path}: `real` divides tests/unit only"
+        assert ("machines" in marks) == (level == "machines"), f"{path}: its level is its folder"
 
 
 def test_a_file_without_a_test_in_it_counts_for_nothing() -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 from samtranslator.yaml_helper import yaml_parse
+from tests.support.repository import ROOT
 
 from trainyard.aws.metrics import NAMESPACE, LogMetrics
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_a_figure_is_a_line_that_cloudwatch_takes_from_the_log(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import botocore.session
@@ -12,6 +11,7 @@ import pytest
 import yaml
 from moto import mock_aws
 from samtranslator.yaml_helper import yaml_parse
+from tests.support.repository import ROOT
 
 from trainyard_cli.doctor.account import Account
 from trainyard_cli.doctor.checks import routes, security_groups, subnets
@@ -20,7 +20,6 @@ from trainyard_cli.doctor.findings import Finding
 from trainyard_cli.doctor.scope import Scope
 from trainyard_contracts.cluster_base import Network
 
-ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "network.yaml").read_text()
 TEMPLATE: dict[str, Any] = yaml_parse(TEXT)
 MAIN: dict[str, Any] = yaml_parse((ROOT / "template.yaml").read_text())

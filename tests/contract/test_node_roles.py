@@ -15,6 +15,7 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 from samtranslator.yaml_helper import yaml_parse
+from tests.support.repository import ROOT
 from tests.support.spec_parts import ON_FSX
 
 from sam_on_moto.iam import policies
@@ -27,7 +28,6 @@ from trainyard.domain.errors import TrainyardError
 from trainyard.domain.records import Cluster
 from trainyard_contracts.cluster_specs import read_cluster_spec
 
-ROOT = Path(__file__).resolve().parents[2]
 ACCOUNT, REGION = "123456789012", "us-west-2"
 BUCKET = f"sagemaker-yard-{ACCOUNT}-{REGION}"
 DATA = f"arn:aws:s3:::{BUCKET}"

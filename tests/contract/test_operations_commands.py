@@ -8,13 +8,13 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import boto3
 import pytest
 from moto.server import ThreadedMotoServer
+from tests.support.repository import ROOT
 
-OPERATIONS = Path(__file__).resolve().parents[2] / "docs/operations.md"
+OPERATIONS = ROOT / "docs/operations.md"
 KEYS = {
     "AWS_ACCESS_KEY_ID": "test",
     "AWS_SECRET_ACCESS_KEY": "test",

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from samtranslator.yaml_helper import yaml_parse
 from tests.support.agent import RUN, config
+from tests.support.repository import ROOT
 
 from trainyard.domain.recipes import BATCH_SCRIPT
 from trainyard_agent.jobs.attempt_files import job_marks, write_attempt
@@ -24,7 +25,6 @@ from trainyard_trainers.common import progress
 from trainyard_trainers.common.attempt import Attempt
 from trainyard_trainers.launch.allocation import Job
 
-ROOT = Path(__file__).resolve().parents[2]
 LIFECYCLE = sorted((ROOT / "node_agent/lifecycle").glob("*.py"))
 PRODUCT = ("layers", "functions", "node_agent", "trainers", "cli", "localcloud")
 #: Shared names, and in the trainers the same once more.

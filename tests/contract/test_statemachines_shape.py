@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from scripts import statemachines
+from tests.support.repository import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 MACHINES = {
     path.name.split(".")[0]: json.loads(path.read_text())
     for path in sorted((ROOT / "statemachines").glob("*.asl.json"))

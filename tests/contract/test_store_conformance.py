@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.support import store_implementations
-from tests.support.store_records import at, cluster, fact, heartbeat, run
+from tests.support.store_records import at, fact, heartbeat, new_cluster, numbered_run
 
 from trainyard.domain import errors
 from trainyard.domain.records import Attempt, Checkpoint, Run, TimelineEntry, Wait
@@ -53,7 +53,7 @@ def create(stores: Stores, made: Run) -> Run:
 def test_a_run_comes_back_exactly_as_it_was_written(stores: Stores) -> None:
     made = create(
         stores,
-        run(
+        numbered_run(
             1,
             reason='"quotes", ünïcode and 0.1',
             attempts=[Attempt(number=1, nodes=["ip-10-0-0-1"], submitted_at=at(3))],
@@ -68,27 +68,27 @@ def test_an_unknown_run_is_not_found(stores: Stores) -> None:
 
 
 def test_the_same_key_and_body_give_the_same_run_again(stores: Stores) -> None:
-    first = stores.runs.create(run(1), idempotency_key="key", body_hash="h")
-    assert stores.runs.create(run(2), idempotency_key="key", body_hash="h") == first
+    first = stores.runs.create(numbered_run(1), idempotency_key="key", body_hash="h")
+    assert stores.runs.create(numbered_run(2), idempotency_key="key", body_hash="h") == first
     with pytest.raises(errors.RunNotFound):
-        stores.runs.get(run(2).id)
+        stores.runs.get(numbered_run(2).id)
 
 
 def test_the_same_key_gives_the_run_as_it_is_now(stores: Stores) -> None:
-    first = stores.runs.create(run(1), idempotency_key="key", body_hash="h")
+    first = stores.runs.create(numbered_run(1), idempotency_key="key", body_hash="h")
     now = stores.runs.put(first.model_copy(update={"status": "Running"}))
-    assert stores.runs.create(run(2), idempotency_key="key", body_hash="h") == now
+    assert stores.runs.create(numbered_run(2), idempotency_key="key", body_hash="h") == now
 
 
 def test_the_same_key_with_another_body_is_a_conflict(stores: Stores) -> None:
-    stores.runs.create(run(1), idempotency_key="key", body_hash="h")
+    stores.runs.create(numbered_run(1), idempotency_key="key", body_hash="h")
     with pytest.raises(errors.IdempotencyConflict):
-        stores.runs.create(run(2), idempotency_key="key", body_hash="other")
+        stores.runs.create(numbered_run(2), idempotency_key="key", body_hash="other")
 
 
 def test_a_key_leads_to_its_run_as_it_is_now(stores: Stores) -> None:
     assert stores.runs.by_key("key", "h", at=at(0)) is None
-    first = stores.runs.create(run(1), idempotency_key="key", body_hash="h")
+    first = stores.runs.create(numbered_run(1), idempotency_key="key", body_hash="h")
     now = stores.runs.put(first.model_copy(update={"status": "Failed"}))
     assert stores.runs.by_key("key", "h", at=at(3600)) == now
     with pytest.raises(errors.IdempotencyConflict):
@@ -96,16 +96,16 @@ def test_a_key_leads_to_its_run_as_it_is_now(stores: Stores) -> None:
 
 
 def test_a_key_is_forgotten_after_a_day(stores: Stores) -> None:
-    stores.runs.create(run(1), idempotency_key="key", body_hash="h")
+    stores.runs.create(numbered_run(1), idempotency_key="key", body_hash="h")
     assert stores.runs.by_key("key", "other", at=at(25 * 3600)) is None, (
         "though the item is still there: DynamoDB takes days"
     )
-    later = run(2).model_copy(update={"created_at": at(25 * 3600)})
+    later = numbered_run(2).model_copy(update={"created_at": at(25 * 3600)})
     assert stores.runs.create(later, idempotency_key="key", body_hash="other").id == later.id
 
 
 def test_a_write_from_an_old_version_is_a_conflict(stores: Stores) -> None:
-    made = create(stores, run(1))
+    made = create(stores, numbered_run(1))
     newer = stores.runs.put(made.model_copy(update={"status": "Running"}))
     assert newer.version == made.version + 1
     with pytest.raises(errors.ConflictError):
@@ -114,7 +114,7 @@ def test_a_write_from_an_old_version_is_a_conflict(stores: Stores) -> None:
 
 
 def test_the_lines_of_a_write_are_there_if_and_only_if_it_is(stores: Stores) -> None:
-    made = create(stores, run(1))
+    made = create(stores, numbered_run(1))
     lines = [
         TimelineEntry(
             id=f"e{number}", at=at(number), kind="decision", type="T", message=f"line {number}"
@@ -135,7 +135,7 @@ def test_the_lines_of_a_write_are_there_if_and_only_if_it_is(stores: Stores) -> 
 
 def test_runs_are_listed_newest_first_page_by_page(stores: Stores) -> None:
     for number in range(1, 8):
-        create(stores, run(number, status="Succeeded" if number % 2 else "Running"))
+        create(stores, numbered_run(number, status="Succeeded" if number % 2 else "Running"))
     seen, token = [], None
     while True:
         page = stores.runs.list(limit=3, token=token)
@@ -144,19 +144,19 @@ def test_runs_are_listed_newest_first_page_by_page(stores: Stores) -> None:
         token = page.next_token
         if token is None:
             break
-    assert seen == [run(number).id for number in range(7, 0, -1)]
+    assert seen == [numbered_run(number).id for number in range(7, 0, -1)]
 
 
 def test_runs_are_listed_by_status_with_tokens_of_their_own(stores: Stores) -> None:
     for number in range(1, 6):
-        create(stores, run(number, status="Running" if number < 5 else "Failed"))
+        create(stores, numbered_run(number, status="Running" if number < 5 else "Failed"))
     page = stores.runs.list(limit=2, token=None, status="Running")
-    assert [item.id for item in page.items] == [run(4).id, run(3).id]
+    assert [item.id for item in page.items] == [numbered_run(4).id, numbered_run(3).id]
     rest = stores.runs.list(limit=2, token=page.next_token, status="Running")
-    assert [item.id for item in rest.items] == [run(2).id, run(1).id]
+    assert [item.id for item in rest.items] == [numbered_run(2).id, numbered_run(1).id]
     assert rest.next_token is None
     assert [item.id for item in stores.runs.list(limit=9, token=None, status="Failed").items] == [
-        run(5).id
+        numbered_run(5).id
     ]
     with pytest.raises(errors.BadPageToken):
         stores.runs.list(limit=2, token=page.next_token)
@@ -172,26 +172,26 @@ def test_a_made_up_page_token_is_refused(stores: Stores, token: str) -> None:
 
 def test_active_runs_are_those_that_are_not_over(stores: Stores) -> None:
     for number, status in enumerate(["Running", "Succeeded", "Exporting", "Cancelled"], start=1):
-        create(stores, run(number, status=status))
-    assert {item.id for item in stores.runs.active()} == {run(1).id, run(3).id}
+        create(stores, numbered_run(number, status=status))
+    assert {item.id for item in stores.runs.active()} == {numbered_run(1).id, numbered_run(3).id}
 
 
 def test_a_run_that_ends_leaves_the_active_set_and_may_come_back(stores: Stores) -> None:
-    ended = stores.runs.put(create(stores, run(1)).model_copy(update={"status": "Failed"}))
+    ended = stores.runs.put(create(stores, numbered_run(1)).model_copy(update={"status": "Failed"}))
     assert stores.runs.active() == []
     resumed = stores.runs.put(ended.model_copy(update={"status": "Submitting", "generation": 2}))
     assert stores.runs.active() == [resumed]
 
 
 def test_the_active_runs_of_a_cluster(stores: Stores) -> None:
-    create(stores, run(1, cluster_name="shared"))
-    create(stores, run(2, cluster_name="shared", status="Succeeded"))
-    create(stores, run(3, cluster_name="other"))
-    assert [item.id for item in stores.runs.on_cluster("shared")] == [run(1).id]
+    create(stores, numbered_run(1, cluster_name="shared"))
+    create(stores, numbered_run(2, cluster_name="shared", status="Succeeded"))
+    create(stores, numbered_run(3, cluster_name="other"))
+    assert [item.id for item in stores.runs.on_cluster("shared")] == [numbered_run(1).id]
 
 
 def test_a_fact_is_recorded_once_with_its_line(stores: Stores) -> None:
-    made = create(stores, run(1))
+    made = create(stores, numbered_run(1))
     assert stores.runs.record(made.id, fact(1, 5, attempt=1, step=100), "stepped") is True
     assert stores.runs.record(made.id, fact(1, 5, attempt=1, step=100), "stepped") is False
     assert stores.runs.facts(made.id) == [fact(1, 5, attempt=1, step=100)]
@@ -207,7 +207,7 @@ def test_a_fact_is_recorded_once_with_its_line(stores: Stores) -> None:
 
 
 def test_facts_come_in_order_and_may_be_asked_for_one_attempt(stores: Stores) -> None:
-    made = create(stores, run(1))
+    made = create(stores, numbered_run(1))
     for number, second, attempt in [(3, 1, 2), (1, 9, 1), (2, 1, None), (4, 4, 2)]:
         stores.runs.record(made.id, fact(number, second, attempt), "")
     assert [int(item.id) for item in stores.runs.facts(made.id)] == [2, 3, 4, 1]
@@ -215,7 +215,7 @@ def test_facts_come_in_order_and_may_be_asked_for_one_attempt(stores: Stores) ->
 
 
 def test_a_timeline_is_paged_oldest_first_and_an_entry_is_noted_once(stores: Stores) -> None:
-    made = create(stores, run(1))
+    made = create(stores, numbered_run(1))
     for number in (2, 1, 3):
         entry = TimelineEntry(
             id=f"e{number}",
@@ -235,13 +235,13 @@ def test_a_timeline_is_paged_oldest_first_and_an_entry_is_noted_once(stores: Sto
     ]
     assert rest.next_token is None
     with pytest.raises(errors.BadPageToken):
-        stores.runs.timeline(create(stores, run(2)).id, limit=2, token=page.next_token)
+        stores.runs.timeline(create(stores, numbered_run(2)).id, limit=2, token=page.next_token)
 
 
 def test_checkpoints_are_paged_newest_first_and_a_rejected_one_stays_rejected(
     stores: Stores,
 ) -> None:
-    made = create(stores, run(1))
+    made = create(stores, numbered_run(1))
     whole = [
         Checkpoint(step=step, attempt=1, path=f"c/{step}", bytes=10, files=1, committed_at=at(step))
         for step in (5, 1000, 30)
@@ -264,7 +264,7 @@ def test_checkpoints_are_paged_newest_first_and_a_rejected_one_stays_rejected(
 def test_in_any_order_a_pruned_checkpoint_keeps_its_details_and_a_rejected_one_its_reason(
     stores: Stores, order: tuple[str, ...]
 ) -> None:
-    made = create(stores, run(1))
+    made = create(stores, numbered_run(1))
     whole = Checkpoint(step=5, attempt=1, path="c/5", bytes=10, files=1, committed_at=at(5))
     bare = whole.model_copy(update={"bytes": 0, "files": 0, "committed_at": at(9)})
     told = {
@@ -283,10 +283,10 @@ def test_in_any_order_a_pruned_checkpoint_keeps_its_details_and_a_rejected_one_i
 
 
 def test_a_cluster_comes_back_as_it_was_written_and_its_name_is_taken(stores: Stores) -> None:
-    made = stores.clusters.create(cluster())
+    made = stores.clusters.create(new_cluster())
     assert stores.clusters.get("demo") == made
     with pytest.raises(errors.ClusterExists):
-        stores.clusters.create(cluster())
+        stores.clusters.create(new_cluster())
     with pytest.raises(errors.ClusterNotFound):
         stores.clusters.get("none")
 
@@ -294,9 +294,9 @@ def test_a_cluster_comes_back_as_it_was_written_and_its_name_is_taken(stores: St
 def test_the_name_of_a_deleted_cluster_may_be_used_again_by_the_next_generation(
     stores: Stores,
 ) -> None:
-    first = stores.clusters.create(cluster())
+    first = stores.clusters.create(new_cluster())
     stores.clusters.put(first.model_copy(update={"status": "Deleted"}))
-    again = stores.clusters.create(cluster(second=60))
+    again = stores.clusters.create(new_cluster(second=60))
     assert again.generation == first.generation + 1
     assert stores.clusters.get("demo") == again
     with pytest.raises(errors.ConflictError):
@@ -304,18 +304,18 @@ def test_the_name_of_a_deleted_cluster_may_be_used_again_by_the_next_generation(
 
 
 def test_a_failed_cluster_that_still_exists_keeps_its_name(stores: Stores) -> None:
-    made = stores.clusters.create(cluster())
+    made = stores.clusters.create(new_cluster())
     stores.clusters.put(
         made.model_copy(
             update={"status": "Failed", "arn": "arn:aws:sagemaker:us-east-1:1:cluster/abcdefghijkl"}
         )
     )
     with pytest.raises(errors.ClusterExists):
-        stores.clusters.create(cluster(second=60))
+        stores.clusters.create(new_cluster(second=60))
 
 
 def test_a_cluster_write_from_an_old_version_is_a_conflict(stores: Stores) -> None:
-    made = stores.clusters.create(cluster())
+    made = stores.clusters.create(new_cluster())
     stores.clusters.put(made.model_copy(update={"status": "Creating"}))
     with pytest.raises(errors.ConflictError):
         stores.clusters.put(made.model_copy(update={"status": "Ready"}))
@@ -323,14 +323,14 @@ def test_a_cluster_write_from_an_old_version_is_a_conflict(stores: Stores) -> No
 
 def test_active_clusters_are_those_not_deleted(stores: Stores) -> None:
     for name, status in [("a", "Ready"), ("b", "Deleted"), ("c", "Failed")]:
-        made = stores.clusters.create(cluster(name))
+        made = stores.clusters.create(new_cluster(name))
         stores.clusters.put(made.model_copy(update={"status": status}))
     assert {item.name for item in stores.clusters.active()} == {"a", "c"}
 
 
 def test_clusters_are_listed_page_by_page(stores: Stores) -> None:
     for number in range(5):
-        stores.clusters.create(cluster(f"c{number}", number))
+        stores.clusters.create(new_cluster(f"c{number}", number))
     page = stores.clusters.list(limit=3, token=None)
     rest = stores.clusters.list(limit=3, token=page.next_token)
     assert {item.name for item in [*page.items, *rest.items]} == {
@@ -342,7 +342,7 @@ def test_clusters_are_listed_page_by_page(stores: Stores) -> None:
 
 
 def test_touching_a_cluster_never_moves_time_backwards_nor_the_version(stores: Stores) -> None:
-    made = stores.clusters.create(cluster())
+    made = stores.clusters.create(new_cluster())
     stores.clusters.touch("demo", used_at=at(10), heartbeat_at=at(20))
     stores.clusters.touch("demo", used_at=at(5), heartbeat_at=at(30))
     stores.clusters.touch("none", used_at=at(5))
@@ -353,7 +353,7 @@ def test_touching_a_cluster_never_moves_time_backwards_nor_the_version(stores: S
 
 
 def test_a_fact_of_a_cluster_is_recorded_once(stores: Stores) -> None:
-    stores.clusters.create(cluster())
+    stores.clusters.create(new_cluster())
     assert stores.clusters.record("demo", fact(1, 4, nodes=["a"])) is True
     assert stores.clusters.record("demo", fact(1, 4, nodes=["a"])) is False
     stores.clusters.record("demo", fact(2, 3))

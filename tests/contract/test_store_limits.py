@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from tests.support.store_records import heartbeat, run
+from tests.support.store_records import heartbeat, numbered_run
 
 from trainyard.aws import table as table_module
 from trainyard.aws.clock import SystemClock
@@ -39,7 +39,7 @@ def test_times_sort_as_text_whatever_their_zone() -> None:
 
 def test_a_timeline_of_more_than_one_megabyte_is_read_whole(table: Table) -> None:
     runs = TableRuns(table, SystemClock())
-    made = runs.create(run(1), idempotency_key=None, body_hash="h")
+    made = runs.create(numbered_run(1), idempotency_key=None, body_hash="h")
     for number in range(12):
         entry = TimelineEntry(
             id=f"e{number:02d}",
@@ -56,7 +56,7 @@ def test_a_timeline_of_more_than_one_megabyte_is_read_whole(table: Table) -> Non
 
 
 def test_keys_and_heartbeats_expire(table: Table) -> None:
-    TableRuns(table, SystemClock()).create(run(1), idempotency_key="key", body_hash="h")
+    TableRuns(table, SystemClock()).create(numbered_run(1), idempotency_key="key", body_hash="h")
     TableClusters(table, SystemClock()).put_heartbeat(heartbeat(1, 0))
     expiring = [
         item for item in table._dynamodb.scan(TableName=table.name)["Items"] if "expiresAt" in item
@@ -130,8 +130,8 @@ def test_unprocessed_keys_are_asked_for_again() -> None:
 
 def test_a_run_written_by_a_newer_version_is_still_read() -> None:
     document = (
-        run(1)
+        numbered_run(1)
         .model_dump_json(by_alias=True)
         .replace('"generation":1', '"generation":1,"addedLater":{"x":1}', 1)
     )
-    assert unpack(Run, {"doc": {"S": document}}) == run(1)
+    assert unpack(Run, {"doc": {"S": document}}) == numbered_run(1)

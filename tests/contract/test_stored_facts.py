@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from tests.support.store_records import at, cluster, heartbeat, run
+from tests.support.store_records import at, heartbeat, new_cluster, numbered_run
 
 from trainyard.app.runs.submit_run import body_hash
 from trainyard.aws.clock import SystemClock
@@ -80,7 +80,7 @@ def ulid(number: int) -> str:
 
 def test_facts_of_a_run_that_an_older_version_recorded_are_read(table: Table) -> None:
     runs = TableRuns(table, SystemClock())
-    made = runs.create(run(1), idempotency_key=None, body_hash="h")
+    made = runs.create(numbered_run(1), idempotency_key=None, body_hash="h")
     pk = f"run#{made.id}"
     put(table, pk, "cancel-1", "CancelRequested", None, life=1)
     put(
@@ -148,7 +148,7 @@ def test_a_node_event_that_names_no_node_is_refused(told: dict[str, Any]) -> Non
 
 def test_a_run_whose_spec_has_what_a_newer_version_added_is_read(table: Table) -> None:
     runs = TableRuns(table, SystemClock())
-    made = runs.create(run(1), idempotency_key=None, body_hash="h")
+    made = runs.create(numbered_run(1), idempotency_key=None, body_hash="h")
     item = table.get(f"run#{made.id}", "run")
     assert item is not None
     newer = json.loads(document(item))
@@ -178,10 +178,10 @@ def test_a_run_that_cannot_be_read_leaves_all_lists_readable(
 ) -> None:
     runs = TableRuns(table, SystemClock())
     for number in range(5):
-        runs.create(run(number, cluster_name="demo"), idempotency_key=None, body_hash="h")
+        runs.create(numbered_run(number, cluster_name="demo"), idempotency_key=None, body_hash="h")
     for number in (1, 3):
-        rewritten(table, f"run#{run(number).id}", "run", change)
-    readable = [run(number).id for number in (4, 2, 0)]
+        rewritten(table, f"run#{numbered_run(number).id}", "run", change)
+    readable = [numbered_run(number).id for number in (4, 2, 0)]
     first = runs.list(limit=2, token=None)
     rest = runs.list(limit=2, token=first.next_token)
     assert [found.id for page in (first, rest) for found in page.items] == readable
@@ -191,11 +191,11 @@ def test_a_run_that_cannot_be_read_leaves_all_lists_readable(
     ] == readable
     assert {found.id for found in runs.active()} == set(readable)
     assert {found.id for found in runs.on_cluster("demo")} == set(readable)
-    assert f"run#{run(3).id}" in caplog.text
-    assert set(runs.unreadable_on("demo")) == {run(1).id, run(3).id}
+    assert f"run#{numbered_run(3).id}" in caplog.text
+    assert set(runs.unreadable_on("demo")) == {numbered_run(1).id, numbered_run(3).id}
     assert runs.unreadable_on("another") == []
-    with pytest.raises(RecordUnreadable, match=run(1).id):
-        runs.get(run(1).id)
+    with pytest.raises(RecordUnreadable, match=numbered_run(1).id):
+        runs.get(numbered_run(1).id)
 
 
 @pytest.mark.parametrize("doc", [{"S": "{"}, {"S": "[]"}, {"S": '{"clusterName": 7}'}, {"B": b"?"}])
@@ -203,7 +203,7 @@ def test_a_run_of_which_not_even_the_cluster_can_be_read_may_use_any(
     table: Table, doc: dict[str, Any]
 ) -> None:
     runs = TableRuns(table, SystemClock())
-    made = runs.create(run(1), idempotency_key=None, body_hash="h")
+    made = runs.create(numbered_run(1), idempotency_key=None, body_hash="h")
     item = table.get(f"run#{made.id}", "run")
     assert item is not None
     table.put({**item, "doc": doc})
@@ -213,7 +213,7 @@ def test_a_run_of_which_not_even_the_cluster_can_be_read_may_use_any(
 def test_a_cluster_that_cannot_be_read_leaves_the_lists_readable(table: Table) -> None:
     clusters = TableClusters(table, SystemClock())
     for name in ("a", "b"):
-        clusters.create(cluster(name))
+        clusters.create(new_cluster(name))
     rewritten(table, "cluster#a", "cluster", {"spec": {"backend": "of-a-newer-version"}})
     assert [found.name for found in clusters.active()] == ["b"]
     assert [found.name for found in clusters.list(limit=9, token=None).items] == ["b"]
@@ -273,7 +273,7 @@ def test_a_run_that_older_rules_accepted_is_read_though_todays_refuse_it(
     table: Table, place: tuple[str, ...], name: str, value: Any
 ) -> None:
     runs = TableRuns(table, SystemClock())
-    made = runs.create(run(1), idempotency_key=None, body_hash="h")
+    made = runs.create(numbered_run(1), idempotency_key=None, body_hash="h")
     item = table.get(f"run#{made.id}", "run")
     assert item is not None
     older = json.loads(document(item))
@@ -289,7 +289,7 @@ def test_a_run_that_older_rules_accepted_is_read_though_todays_refuse_it(
 
 
 def test_what_a_default_says_does_not_change_which_request_it_is() -> None:
-    spec = run(1).spec
+    spec = numbered_run(1).spec
     said = RunSpec.model_validate(spec.model_dump(mode="json", by_alias=True))
     assert body_hash(said) == body_hash(spec)
     fewer = spec.changed(recovery=spec.recovery.changed(max_attempts=3))

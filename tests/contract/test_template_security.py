@@ -12,11 +12,11 @@ import cfnlint
 import pytest
 import tomllib
 from samtranslator.yaml_helper import yaml_parse
+from tests.support.repository import ROOT
 
 from sam_on_moto.iam import policies
 from trainyard_contracts.places import STAGE_TAG
 
-ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = yaml_parse((ROOT / "template.yaml").read_text())
 RESOURCES: dict[str, Any] = TEMPLATE["Resources"]
 #: AWS's service authorization reference, as cfn-lint carries it.

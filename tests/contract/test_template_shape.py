@@ -15,8 +15,8 @@ from samtranslator.translator.transform import transform
 from samtranslator.yaml_helper import yaml_parse
 from scripts import layer as layer_script
 from scripts import sam
+from tests.support.repository import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = yaml_parse((ROOT / "template.yaml").read_text())
 RESOURCES: dict[str, Any] = TEMPLATE["Resources"]
 SETTINGS = {

@@ -12,8 +12,6 @@ from tests.support.agent_cluster import AgentCluster
 from tests.support.agent_jobs import event, submit
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.local
-
 DEVICES = 4
 LOOK = """
 import json, os, subprocess

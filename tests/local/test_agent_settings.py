@@ -11,8 +11,6 @@ import pytest
 from tests.support.agent_cluster import AgentCluster
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.local
-
 HOOK = "/bin/true"
 
 

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 from tests.support.agent_cluster import (
-    REPOSITORY,
     AgentCluster,
     Node,
     processes_with,
     sockets_of,
 )
 from tests.support.agent_jobs import TRAINER, event, node_named, put_bundle, submit
+from tests.support.repository import ROOT
 from tests.support.waiting import eventually
 
 from trainyard_agent.host.identifiers import ulid
@@ -349,7 +349,7 @@ def test_what_a_killed_test_run_left_is_ended_by_the_next(tmp_path: Path) -> Non
     left = (tmp_path / "left").resolve()
     done = subprocess.run(
         [sys.executable, "-c", ABANDONED, str(left)],
-        cwd=REPOSITORY,
+        cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,

@@ -29,8 +29,6 @@ from tests.support.waiting import eventually
 from trainyard_local import control
 from trainyard_local.nodes import processes as node_processes
 
-pytestmark = pytest.mark.local
-
 
 @pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:

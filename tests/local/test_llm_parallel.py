@@ -12,7 +12,6 @@ from tests.support.llm_modes import Mode, run_modes
 
 from trainyard_trainers.parallel.backend import BuildConfig, ParallelConfig
 
-pytestmark = pytest.mark.local
 EAGER = BuildConfig()
 ONE = {"one": (ParallelConfig(), EAGER), "bf16": (ParallelConfig(), BuildConfig(precision="bf16"))}
 TWO = {

@@ -17,7 +17,6 @@ from trainyard_trainers.llm.packing import PackedData
 from trainyard_trainers.loop.data import Stream
 from trainyard_trainers.parallel import nxd_layout
 
-pytestmark = pytest.mark.local
 STEPS, BATCH, SEQUENCE = 8, 8, 16
 
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from tests.support.node_cloud import NodeCloud
 from tests.support.waiting import eventually
-
-pytestmark = pytest.mark.local
 
 
 def test_why_there_is_no_worker_is_told_by_a_described_event_only(tmp_path: Path) -> None:

@@ -24,8 +24,6 @@ from trainyard_local.hyperpod.cluster import LocalCluster
 from trainyard_local.nodes.node import Node
 from trainyard_local.slurm import loopback
 
-pytestmark = pytest.mark.local
-
 
 @pytest.fixture(scope="module")
 def cluster(nodes: NodeCloud) -> LocalCluster:

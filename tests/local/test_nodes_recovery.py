@@ -13,8 +13,6 @@ from trainyard_local.hyperpod import recovery as hyperpod_recovery
 from trainyard_local.hyperpod.cluster import LocalCluster
 from trainyard_local.nodes.node import Node
 
-pytestmark = pytest.mark.local
-
 #: slurmctld saves and a node boots within seconds; more when the machine is busy.
 SECONDS = 60
 

@@ -21,8 +21,6 @@ from trainyard.domain import errors
 from trainyard_local.hyperpod.cluster import LocalCluster
 from trainyard_local.sessions.frames import Frame, decode
 
-pytestmark = pytest.mark.local
-
 
 @pytest.fixture(scope="module")
 def cluster(nodes: NodeCloud) -> LocalCluster:

@@ -9,8 +9,6 @@ import pytest
 from tests.support.node_cloud import NodeCloud
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.local
-
 
 @pytest.fixture
 def nodes(tmp_path: Path) -> Iterator[NodeCloud]:

@@ -7,10 +7,9 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,9 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from tests.support.patience import patient
+from tests.support.waiting import eventually
 
 import sam_on_moto
-
-pytestmark = pytest.mark.local
 
 EXAMPLE = Path(sam_on_moto.__file__).parent / "example/template.yaml"
 
@@ -116,22 +114,16 @@ def send(url: str, method: str, data: bytes, headers: dict[str, str]) -> tuple[i
         return error.code, json.loads(error.read())
 
 
-def eventually(check: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + patient(10)
-    while not (found := check()):
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.02)
-    return found
-
-
 def test_the_example_works_with_and_without_the_patches_for_speed(shop: dict[str, Any]) -> None:
     placed = {"id": "1", "state": "placed", "what": "tea"}
     assert call(shop, "PUT", "/orders/1", {"what": "tea"}) == (201, placed)
     queue = {"QueueUrl": shop["outputs"]["Parcels"], "WaitTimeSeconds": 1}
-    parcel = eventually(lambda: client(shop, "sqs").receive_message(**queue).get("Messages"))
+    parcel = eventually(
+        "a parcel", lambda: client(shop, "sqs").receive_message(**queue).get("Messages")
+    )
     assert [message["Body"] for message in parcel] == ["1"]
     shipped = {**placed, "state": "shipped"}
-    eventually(lambda: call(shop, "GET", "/orders/1") == (200, shipped))
+    eventually("it is shipped", lambda: call(shop, "GET", "/orders/1") == (200, shipped))
     table = {"TableName": shop["outputs"]["Orders"]}
     item = client(shop, "dynamodb").get_item(**table, Key={"id": {"S": "1"}})["Item"]
     assert item["state"] == {"S": "shipped"}

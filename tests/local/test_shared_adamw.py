@@ -8,7 +8,6 @@ import pytest
 from tests.support import reduction_ranks
 from tests.support.reduction_ranks import Ranks
 
-pytestmark = pytest.mark.local
 SHAPES = [
     [300, 257],
     [5],

@@ -20,7 +20,6 @@ from trainyard_trainers.bert.data import encode, read_pairs
 from trainyard_trainers.common.config import ConfigError
 from trainyard_trainers.loop.data import Stream
 
-pytestmark = pytest.mark.local
 STEPS = 36
 
 

@@ -16,8 +16,6 @@ from trainyard_trainers.classify.train import ClassifyConfig, Images, make_model
 from trainyard_trainers.common.config import ConfigError, build
 from trainyard_trainers.common.packages import PackageMissing
 
-pytestmark = pytest.mark.local
-
 
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory: pytest.TempPathFactory) -> str:

@@ -13,7 +13,6 @@ from tests.support.reduction_ranks import Ranks
 from trainyard_trainers.common.failure import Failure
 from trainyard_trainers.ddp import train as ddp
 
-pytestmark = pytest.mark.local
 STEPS = 530  # the counters of the reduction begin anew every 512
 
 

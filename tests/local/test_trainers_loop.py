@@ -24,7 +24,6 @@ from trainyard_trainers.checkpoints import checkpoint
 from trainyard_trainers.ddp import train as ddp
 from trainyard_trainers.loop import LoopConfig
 
-pytestmark = pytest.mark.local
 STEPS = 40
 EVERY_STEP = {"TRAINYARD_CHECKPOINT_EVERY_STEPS": "1"}
 

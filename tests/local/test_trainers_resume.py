@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 import pytest
 import yaml
+from tests.support.repository import ROOT
 from tests.support.waiting import eventually
 
 STEPS = 60
@@ -42,7 +43,6 @@ def sleep(seconds):
 
 time.sleep = sleep
 """
-pytestmark = pytest.mark.local
 
 
 def tcp_of(process: psutil.Process) -> list[Any]:
@@ -347,9 +347,7 @@ def test_a_job_that_cannot_save_says_so_and_stops_after_three_times(
 def test_the_example_of_an_own_script_trains_is_stopped_and_resumes(
     start: Callable[..., Job], tmp_path: Path
 ) -> None:
-    document = yaml.safe_load(
-        (Path(__file__).resolve().parents[2] / "examples" / "own-script.yaml").read_text()
-    )
+    document = yaml.safe_load((ROOT / "examples" / "own-script.yaml").read_text())
     job = document["job"]
     options = {
         "program": [job["script"]],

@@ -14,6 +14,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from tests.support.forked_jobs import ForkedJob, running
+from tests.support.repository import ROOT
 from torch.nn import functional
 
 from trainyard_trainers.common import config
@@ -25,8 +26,7 @@ from trainyard_trainers.translate.model import Transformer
 from trainyard_trainers.translate.translate import SearchConfig, load
 from trainyard_trainers.translate.vocabulary import PAD, Vocabulary
 
-pytestmark = pytest.mark.local
-SAMPLE = Path(__file__).resolve().parents[1] / "data" / "en-de" / "train"
+SAMPLE = ROOT / "tests/data" / "en-de" / "train"
 TINY = {"layers": 1, "width": 16, "heads": 2, "feed-forward": 32}
 
 

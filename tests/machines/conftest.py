@@ -14,6 +14,7 @@ import boto3
 import httpx
 import pytest
 from botocore.exceptions import ClientError
+from tests.support.repository import ROOT
 from tests.support.system import System, eventually
 
 from trainyard_cli.api.client import Client
@@ -22,8 +23,7 @@ from trainyard_local.machines import host as machine_host
 from trainyard_local.machines import network as machine_network
 from trainyard_local.nodes import processes as node_processes
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-PACKAGES = REPOSITORY / "node_agent/packages/pip.whl"
+PACKAGES = ROOT / "node_agent/packages/pip.whl"
 FILESYSTEM = {
     "DnsName": "fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com",
     "MountName": "abcdefgh",
@@ -208,7 +208,7 @@ class Machines:
 def cloud_of_machines(state_dir: Path) -> Iterator[Machines]:
     """Whatever is done to it in the block, no process and no link of it is left."""
     local = control.up(
-        state_dir, 0, REPOSITORY / "template.yaml", {"HeartbeatSeconds": "2"}, nodes="machines"
+        state_dir, 0, ROOT / "template.yaml", {"HeartbeatSeconds": "2"}, nodes="machines"
     )
     try:
         yield Machines(state_dir, local)

@@ -9,7 +9,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from tests.machines.conftest import PACKAGES, REPOSITORY
+from tests.machines.conftest import PACKAGES
+from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.machines
 IMPORT_ALL = """
@@ -45,7 +46,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("version", ["3.10", "3.11", "3.12"])
 def test_all_of_the_agent_is_imported_from_its_archive(site: Path, version: str) -> None:
-    places = [site, REPOSITORY / "node_agent", REPOSITORY / "layers/contracts"]
+    places = [site, ROOT / "node_agent", ROOT / "layers/contracts"]
     done = subprocess.run(
         [interpreter(version), "-S", "-B", "-c", IMPORT_ALL],
         env={"PYTHONPATH": ":".join(map(str, places)), "PATH": "/usr/bin:/bin"},

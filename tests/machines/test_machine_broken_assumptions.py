@@ -9,9 +9,10 @@ import pytest
 from tests.machines.conftest import FILESYSTEM, Json, Machines
 from tests.support.broken import Broken, assert_found
 from tests.support.first_light import FirstLight
-from tests.support.system import System, cluster_spec, light_job
+from tests.support.spec_parts import cluster_spec
+from tests.support.system import System, light_job
 
-pytestmark = [pytest.mark.local, pytest.mark.machines]
+pytestmark = pytest.mark.machines
 
 WHOLE_SECONDS = 300.0
 BROKEN = [

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.machines.conftest import REPOSITORY, Json, Machines, nothing_left
+from tests.machines.conftest import Json, Machines, nothing_left
+from tests.support.repository import ROOT
 from tests.support.system import eventually
 
 from trainyard.aws.session_channel import SessionChannel
@@ -18,7 +19,7 @@ from trainyard_local import control
 from trainyard_local.machines import network as machine_network
 from trainyard_local.nodes import processes as node_processes
 
-pytestmark = [pytest.mark.local, pytest.mark.machines]
+pytestmark = pytest.mark.machines
 
 
 @pytest.fixture(scope="module")
@@ -275,7 +276,7 @@ def test_a_power_cut_ends_the_machine_with_its_link_and_nobody_is_told(
 
 def test_down_removes_machines_and_links_also_after_the_server_was_killed(tmp_path: Path) -> None:
     state_dir = tmp_path / "killed"
-    local = control.up(state_dir, 0, REPOSITORY / "template.yaml", nodes="machines")
+    local = control.up(state_dir, 0, ROOT / "template.yaml", nodes="machines")
     cloud = Machines(state_dir, local)
     cloud.up("left", "OnInitComplete")
     os.kill(local["pid"], signal.SIGKILL)

@@ -12,7 +12,7 @@ from tests.machines.conftest import Machines, system_of
 from tests.machines.test_machine_silence import TRIAL_SECONDS, Trials, unnoticed_cloud
 from tests.support.system import eventually
 
-pytestmark = [pytest.mark.local, pytest.mark.machines]
+pytestmark = pytest.mark.machines
 
 STEPS = 500
 IMAGE_BYTES = 512 << 20

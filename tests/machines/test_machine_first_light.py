@@ -11,7 +11,7 @@ from tests.support.system import System
 
 from trainyard_cli.api.client import Client
 
-pytestmark = [pytest.mark.local, pytest.mark.machines]
+pytestmark = pytest.mark.machines
 
 #: Two boots of a node in a row, with a cold torch each, beside whatever else this machine does.
 WHOLE_SECONDS = 540.0

@@ -9,9 +9,10 @@ import pytest
 from demo.cloud import node_of
 from demo.objects import differences, verify_export, weights
 from tests.machines.conftest import FILESYSTEM, Json, Machines
-from tests.support.system import System, cluster_spec, eventually
+from tests.support.spec_parts import cluster_spec
+from tests.support.system import System, eventually
 
-pytestmark = [pytest.mark.local, pytest.mark.machines]
+pytestmark = pytest.mark.machines
 
 #: Booting, lifecycle scripts and a cold Python with torch, beside whatever else this machine does.
 READY_SECONDS = 180.0

@@ -17,7 +17,7 @@ from tests.support.system import ENDED, System, eventually
 from trainyard_contracts.files import Progress
 
 #: Each test has one trial of up to 90 s; the first makes the cluster.
-pytestmark = [pytest.mark.local, pytest.mark.machines]
+pytestmark = pytest.mark.machines
 
 #: Of a tenth of a second each: enough to train through every trial here.
 STEPS = 1600

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 from tests.machines.conftest import FILESYSTEM, Json, Machines
-from tests.support.system import System, cluster_spec, eventually
+from tests.support.spec_parts import cluster_spec
+from tests.support.system import System, eventually
 
-pytestmark = [pytest.mark.local, pytest.mark.machines]
+pytestmark = pytest.mark.machines
 
 READY_SECONDS = 240.0
 CLUSTER = "people"

@@ -24,11 +24,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any
 
+from tests.support.repository import ROOT
 from tests.support.waiting import eventually
 
 from trainyard_local.slurm import loopback
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 #: Slurm takes ports from SLURM_PORTS, BLOCK for each cluster, and the link one from LINK_PORT on.
 #: Several clusters may run at once.
 SLURM_PORTS, BLOCK, LINK_PORT = range(23000, 24000), 40, 5000
@@ -69,7 +69,7 @@ Waittime=0
 CompleteWait=0
 """
 PYTHON_PATH = os.pathsep.join(
-    str(REPOSITORY / part) for part in ("node_agent", "layers/contracts", "trainers")
+    str(ROOT / part) for part in ("node_agent", "layers/contracts", "trainers")
 )
 
 

@@ -7,12 +7,13 @@ from hashlib import sha256
 from typing import Any
 
 from tests.support.agent import RUN
-from tests.support.agent_cluster import REPOSITORY, AgentCluster
+from tests.support.agent_cluster import AgentCluster
+from tests.support.repository import ROOT
 from tests.support.waiting import eventually
 
 from trainyard.domain.recipes import batch_script
 
-LIGHT_TRAINER = (REPOSITORY / "tests/support/light_trainer.py").read_text()
+LIGHT_TRAINER = (ROOT / "tests/support/light_trainer.py").read_text()
 #: As in a collective, no rank goes on without the others: a dead peer makes training stand still.
 LOCKSTEP = """
 def lockstep(step):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +15,7 @@ from tests.support.agent import RUN, config
 from trainyard_agent.commands.job_control import JobControl
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
+from trainyard_agent.host.slurm import Job
 from trainyard_agent.jobs.attempts import Attempt, Attempts
 from trainyard_agent.jobs.ending import Ending
 from trainyard_agent.jobs.follow import Follower
@@ -187,3 +190,34 @@ class Controller:
         assert run_id == RUN
         self.killed.append((number, jobs))
         return {}
+
+
+NODES = ("ip-127-0-0-2", "ip-127-0-0-3")
+
+
+class OneJob:
+    """A job that runs until it is cancelled."""
+
+    def __init__(self) -> None:
+        self.state = "RUNNING"
+        self.cancelled: list[str] = []
+
+    async def job(self, job_id: str) -> Job:
+        return Job(job_id, self.state, 0, 15 if self.state == "CANCELLED" else 0, NODES)
+
+    async def cancel(self, job_id: str, *options: str) -> None:
+        self.cancelled.append(job_id)
+        self.state = "CANCELLED"
+
+
+def write_launch(directory: Path, node: str, **end: Any) -> None:
+    """What a node's launcher says of itself; with `ended`, that it has."""
+    directory.mkdir(exist_ok=True)
+    (directory / f"launch-{node}.json").write_text(
+        json.dumps({"node": node, "attempt": 1, "pid": 1, "started": 1.0, **end})
+    )
+
+
+def play(story: Coroutine[Any, Any, None]) -> None:
+    """Run a test's story; the bound ends a hang."""
+    asyncio.run(asyncio.wait_for(story, 60))

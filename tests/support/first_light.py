@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from tests.support.system import System, cluster_spec, eventually, light_job
+from tests.support.spec_parts import cluster_spec
+from tests.support.system import System, eventually, light_job
 
 Json = dict[str, Any]
 #: A whole run on process nodes takes a quarter of it on a quiet machine.

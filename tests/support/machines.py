@@ -8,14 +8,14 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 from tests.support.memory import Died, Execution, World
+from tests.support.repository import ROOT
 
 from trainyard.app.machines.steps import run_step
 
-DEFINITIONS = Path(__file__).parents[2] / "statemachines"
+DEFINITIONS = ROOT / "statemachines"
 CRASH_ERROR = "Lambda.Unknown"
 
 

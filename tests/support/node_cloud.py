@@ -14,6 +14,7 @@ import boto3
 import psutil
 from botocore.config import Config
 from moto.server import ThreadedMotoServer
+from tests.support.repository import ROOT
 from tests.support.spec_parts import FILESYSTEM
 from tests.support.waiting import eventually
 
@@ -36,7 +37,7 @@ TRAINERS_FILES = (
     "launch/__init__.py",
     "launch/environments.py",
 )
-LIFECYCLE = Path(__file__).parents[2] / "node_agent" / "lifecycle"
+LIFECYCLE = ROOT / "node_agent" / "lifecycle"
 ROLE = "arn:aws:iam::123456789012:role/Node"
 AGENT = """
 import json, os, sys, time

@@ -1,51 +1,19 @@
-"""A run of two nodes with a spare, what agents tell of it, and what a decision makes of it."""
+"""What agents tell of a run of two nodes with a spare, and what a decision makes of it."""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import Any
 
 from tests.support.facts import fact as made_fact
-from tests.support.spec_parts import cluster_spec
+from tests.support.records import NOW
 
 from trainyard.domain.decisions import Decision
 from trainyard.domain.nodes import excluded
-from trainyard.domain.records import Attempt, Cluster, Run
+from trainyard.domain.records import Attempt, Run
 from trainyard_contracts.events import Fact
-from trainyard_contracts.specs import RunSpec
 
-NOW = datetime(2026, 11, 20, 12, 0, tzinfo=timezone.utc)
 NODES = [f"ip-127-0-1-{number}" for number in (12, 13, 14)]
-CLUSTER_SPEC = cluster_spec()
-
-
-def spec(**recovery: int) -> RunSpec:
-    return RunSpec.model_validate({
-        "name": "demo", "cluster": {"spec": CLUSTER_SPEC},
-        "job": {"nodes": 2, "module": "trainyard_trainers.ddp"}, "recovery": recovery,
-    })  # fmt: skip
-
-
-def cluster(status: str = "Ready") -> Cluster:
-    given_spec = spec().cluster.spec
-    assert given_spec is not None
-    return Cluster(
-        name="demo-1", spec=given_spec, status=status, created_at=NOW, updated_at=NOW, arn="arn:c/1"
-    )  # type: ignore[arg-type]
-
-
-def run(**update: Any) -> Run:
-    base = Run(
-        id="run-1",
-        name="demo",
-        spec=spec(),
-        created_at=NOW,
-        updated_at=NOW,
-        cluster_name="demo-1",
-        owns_cluster=True,
-        cluster_generation=1,
-    )
-    return base.model_copy(update=update)
 
 
 def evidence(node: str, agent: str = "silent", scheduler: str = "down") -> dict[str, str]:

@@ -12,8 +12,10 @@ FILESYSTEM = {
 ON_FSX = {"network": NETWORK, "sharedFilesystem": FILESYSTEM}
 
 
-def cluster_spec(*, workers: int = 2, spares: int = 1, **extra: Any) -> dict[str, Any]:
-    """A small cluster as a client writes it."""
+def cluster_spec(
+    name: str = "demo", *, workers: int = 1, spares: int = 0, **more: Any
+) -> dict[str, Any]:
+    """A cluster of one controller and some workers, as a client writes it."""
     groups = [
         {"name": "controller", "role": "controller", "instanceType": "ml.m5.large", "count": 1},
         {
@@ -24,4 +26,11 @@ def cluster_spec(*, workers: int = 2, spares: int = 1, **extra: Any) -> dict[str
             "spares": spares,
         },
     ]
-    return {"name": "demo", "instanceGroups": groups, "nodeRecovery": "None", **ON_FSX, **extra}
+    return {
+        "name": name,
+        "instanceGroups": groups,
+        "environment": {"kind": "existing"},
+        "nodeRecovery": "None",
+        **ON_FSX,
+        **more,
+    }

@@ -6,10 +6,9 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from tests.support.facts import fact as made_fact
-from tests.support.spec_parts import cluster_spec
+from tests.support.records import cluster, run
 
 from trainyard.domain.records import Cluster, Run
-from trainyard_contracts.cluster_specs import read_cluster_spec
 from trainyard_contracts.events import (
     AttemptStepped,
     ClusterHeartbeat,
@@ -17,43 +16,33 @@ from trainyard_contracts.events import (
     NodeSample,
     NodesChanged,
 )
-from trainyard_contracts.specs import RunSpec
 
 T0 = datetime(2026, 11, 20, 12, 0, 0, 123456, tzinfo=timezone.utc)
-CLUSTER = cluster_spec()
-RUN_SPEC = RunSpec.model_validate(
-    {
-        "name": "demo",
-        "cluster": {"spec": CLUSTER},
-        "job": {"nodes": 2, "module": "trainyard_trainers.ddp"},
-    }
-)
 
 
 def at(seconds: float) -> datetime:
     return T0 + timedelta(seconds=seconds)
 
 
-def run(number: int, **changes: Any) -> Run:
-    made = Run(
-        id=f"run-{number:026d}",
-        name="demo",
-        spec=RUN_SPEC,
-        created_at=at(number),
-        updated_at=at(number),
-        cluster_name=f"demo-{number}",
-    )
-    return made.model_copy(update=changes)
+def numbered_run(number: int, **changes: Any) -> Run:
+    made = {
+        "id": f"run-{number:026d}",
+        "created_at": at(number),
+        "updated_at": at(number),
+        "cluster_name": f"demo-{number}",
+    }
+    return run(**{**made, **changes})
 
 
-def cluster(name: str = "demo", second: float = 0, **changes: Any) -> Cluster:
-    made = Cluster(
-        name=name,
-        spec=read_cluster_spec(CLUSTER),
-        created_at=at(second),
-        updated_at=at(second),
-    )
-    return made.model_copy(update=changes)
+def new_cluster(name: str = "demo", second: float = 0, **changes: Any) -> Cluster:
+    made = {
+        "name": name,
+        "status": "Creating",
+        "created_at": at(second),
+        "updated_at": at(second),
+        "arn": None,
+    }
+    return cluster(**{**made, **changes})
 
 
 def fact(number: int, second: float = 0, attempt: int | None = None, **data: Any) -> Fact:

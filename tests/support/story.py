@@ -28,7 +28,7 @@ from trainyard_contracts.specs import RunSpec
 def run_spec(*, cluster: dict[str, Any] | None = None, nodes: int = 2, **extra: Any) -> RunSpec:
     """A small run as a client writes it."""
     return RunSpec.model_validate({
-        "name": "ddp-demo", "cluster": cluster or {"spec": cluster_spec()},
+        "name": "ddp-demo", "cluster": cluster or {"spec": cluster_spec(workers=2, spares=1)},
         "job": {"nodes": nodes, "module": "trainyard_trainers.ddp"},
         "checkpoint": {"everySeconds": 5}, **extra,
     })  # fmt: skip
@@ -345,7 +345,7 @@ def make_cluster(story: Story, name: str = "shared", **extra: Any) -> Cluster:
     """A ready cluster that stands on its own."""
     from trainyard.app.clusters.create_cluster import create_cluster
 
-    spec = read_cluster_spec({**cluster_spec(**extra), "name": name})
+    spec = read_cluster_spec(cluster_spec(name, **{"workers": 2, "spares": 1, **extra}))
     create_cluster(story.world.ports, spec)
     story.machines.run_until_rest()
     story.world.backend.advance(name, BackendStatus.IN_SERVICE)

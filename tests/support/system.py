@@ -17,7 +17,6 @@ import httpx
 from botocore.config import Config
 from botocore.exceptions import ClientError
 from tests.support import waiting
-from tests.support.spec_parts import ON_FSX
 from ulid import ULID
 
 from trainyard.aws.items import document
@@ -52,28 +51,6 @@ def light_job(nodes: int = 1, **options: Any) -> Json:
 def total(steps: int) -> int:
     """What the light trainer adds up to in so many steps, however often it was interrupted."""
     return sum(range(1, steps + 1))
-
-
-def cluster_spec(name: str, workers: int = 1, spares: int = 0, **more: Any) -> Json:
-    """A cluster of one controller and some workers."""
-    groups = [
-        {"name": "controller", "role": "controller", "instanceType": "ml.c5.large", "count": 1},
-        {
-            "name": "workers",
-            "role": "worker",
-            "instanceType": "ml.c5.xlarge",
-            "count": workers,
-            "spares": spares,
-        },
-    ]
-    return {
-        "name": name,
-        "instanceGroups": groups,
-        "environment": {"kind": "existing"},
-        "nodeRecovery": "None",
-        **ON_FSX,
-        **more,
-    }
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-SAMPLES = Path(__file__).resolve().parents[1] / "data" / "mrpc"
+from tests.support.repository import ROOT
+
+SAMPLES = ROOT / "tests/data" / "mrpc"
 
 
 def write_vocabulary(path: Path) -> None:

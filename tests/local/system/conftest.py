@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.system import ENDED, System, cluster_spec, eventually
+from tests.support.repository import ROOT
+from tests.support.spec_parts import cluster_spec
+from tests.support.system import ENDED, System, eventually
 
 from trainyard_cli.api.client import Client
 from trainyard_local import control
 from trainyard_local.nodes import processes as node_processes
 
-REPOSITORY = Path(__file__).resolve().parents[3]
 SHARED = "shared"
 
 
@@ -29,7 +30,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
         return
     state_dir = tmp_path_factory.mktemp("system")
     local = control.up(
-        state_dir, 0, REPOSITORY / "template.yaml", {"HeartbeatSeconds": "2", "OrphanSeconds": "5"}
+        state_dir, 0, ROOT / "template.yaml", {"HeartbeatSeconds": "2", "OrphanSeconds": "5"}
     )
     try:
         yield System(state_dir.resolve(), local, Client.from_state_dir(state_dir))

@@ -10,9 +10,6 @@ from tests.support.broken import Broken, assert_found
 from tests.support.first_light import FirstLight, light_spec
 from tests.support.system import Json, System
 
-pytestmark = pytest.mark.local
-
-
 BROKEN = [
     Broken("A-025", "prices-have-other-usage-types", "price", "USE1-Nodes:ml.c5.2xlarge"),
     Broken("A-010", "empty-slurm-is-refused", "create", "provisioning: AllAtOnce"),

@@ -7,19 +7,10 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from tests.support.system import (
-    Json,
-    System,
-    cluster_spec,
-    eventually,
-    light_job,
-    signal_all,
-    total,
-)
+from tests.support.spec_parts import cluster_spec
+from tests.support.system import Json, System, eventually, light_job, signal_all, total
 
 from trainyard_cli.problems import ApiProblem
-
-pytestmark = pytest.mark.local
 
 QUICK = light_job(1, steps=4, every=2)
 #: What a worker does instead of its lifecycle script.

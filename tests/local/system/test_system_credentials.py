@@ -16,8 +16,6 @@ from tests.support.system import System, eventually, light_job
 from trainyard_agent.host.identifiers import ulid
 from trainyard_contracts import signatures
 
-pytestmark = pytest.mark.local
-
 
 class Node:
     """AWS as a process on the cluster's controller reaches it."""

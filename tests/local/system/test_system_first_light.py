@@ -7,11 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import pytest
 from tests.support.first_light import FirstLight, assert_nothing_left, light_spec, stage_of
 from tests.support.system import System, eventually
-
-pytestmark = pytest.mark.local
 
 STAGES = [
     "account",

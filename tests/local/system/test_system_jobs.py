@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.support.system import System, cluster_spec, eventually, light_job, total
+from tests.support.spec_parts import cluster_spec
+from tests.support.system import System, eventually, light_job, total
 
 from trainyard_cli.problems import ApiProblem
-
-pytestmark = pytest.mark.local
 
 #: Every character that any shell, template or path ever gave a meaning to.
 HOSTILE = (

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.repository import ROOT
 from tests.support.system import Json, System, eventually
 
-pytestmark = pytest.mark.local
-
-PROGRAM = (Path(__file__).parents[2] / "support/programs/launched.py").read_text()
+PROGRAM = (ROOT / "tests/support/programs/launched.py").read_text()
 LIBRARIES = {
     "torchrun": "torch",
     "mpirun": "torch",

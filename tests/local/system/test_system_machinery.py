@@ -24,8 +24,6 @@ from tests.support.system import (
     ulid,
 )
 
-pytestmark = pytest.mark.local
-
 
 @contextmanager
 def killing_workers(system: System, function: str, at_most: int) -> Iterator[None]:

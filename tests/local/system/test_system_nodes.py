@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-from tests.support.system import Json, System, cluster_spec, eventually, light_job, total
-
-pytestmark = pytest.mark.local
+from tests.support.spec_parts import cluster_spec
+from tests.support.system import Json, System, eventually, light_job, total
 
 
 def test_a_node_killed_while_a_checkpoint_is_written_costs_only_that_checkpoint(

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-import pytest
 from tests.support.system import Json, System, light_job, total
-
-pytestmark = pytest.mark.local
 
 #: From a node's return to the first step on it, on a busy machine. `bench/recovery.py` asks for 15.
 BACK_TO_STEP_SECONDS = 60.0

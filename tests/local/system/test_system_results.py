@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-from tests.support.system import Json, System, cluster_spec
-
-pytestmark = pytest.mark.local
+from tests.support.spec_parts import cluster_spec
+from tests.support.system import Json, System
 
 #: What any tutorial does, and the same into the directory that is meant for it.
 PLAIN = """

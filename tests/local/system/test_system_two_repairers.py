@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.support.system import System, cluster_spec, eventually, light_job
-
-pytestmark = pytest.mark.local
+from tests.support.spec_parts import cluster_spec
+from tests.support.system import System, eventually, light_job
 
 NAME = "automatic"
 

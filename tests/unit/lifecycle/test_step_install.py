@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import pytest
 import tomllib
 from tests.support.lifecycle import LIFECYCLE, a_node, on_aws
+from tests.support.repository import ROOT
 
 
 @pytest.mark.real
@@ -54,7 +55,7 @@ def test_the_agents_packages_are_all_that_it_imports_in_the_tested_versions() ->
                 assert (
                     re.sub(r"[-_.]+", "-", re.split(r"[ <>=!~;(\[]", line)[0]).lower() in packed
                 ), f"{name} needs {line}"
-    locked = pins((LIFECYCLE.parents[1] / "requirements/runtime.txt").read_text())
+    locked = pins((ROOT / "requirements/runtime.txt").read_text())
     assert packed == {name: locked[name] for name in packed}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
@@ -25,3 +26,17 @@ def test_a_part_that_broke_ends_the_agent_whatever_broke_it(
 
     asyncio.run(daemon.keep_running(part()))
     assert codes == [70]
+
+
+def test_a_thread_that_breaks_ends_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[int] = []
+    monkeypatch.setattr(daemon.os, "_exit", ended.append)
+    monkeypatch.setattr(threading, "excepthook", daemon.thread_broke)
+
+    def break_down() -> None:
+        raise KeyError("a bug")
+
+    thread = threading.Thread(target=break_down)
+    thread.start()
+    thread.join()
+    assert ended == [70]

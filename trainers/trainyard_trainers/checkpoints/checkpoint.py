@@ -432,8 +432,8 @@ def clean_leftovers(attempt: Attempt) -> list[str]:
     """Remove temporary directories of this attempt, which has just begun, and of older ones.
 
     Those of older attempts go only once the fence has this attempt's number: then none of them can
-    still commit. A final model that a commit set aside and did not replace is put back. Returns the removed
-    names. Raises Fenced.
+    still commit. A final model that a commit set aside and did not replace is put back. Returns
+    the removed names. Raises Fenced.
     """
     removed: list[str] = []
     with holding_fence(attempt):

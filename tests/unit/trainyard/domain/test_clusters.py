@@ -5,24 +5,25 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from tests.support.cluster_facts import NOW, cluster, fact
+from tests.support.cluster_facts import creating, fact
+from tests.support.records import NOW
 
 from trainyard.domain.clusters import Seen, failure, judge
 from trainyard.domain.states import BackendStatus, NodeState
 
 
 def test_a_cluster_is_ready_when_its_nodes_joined_not_when_aws_says_in_service() -> None:
-    assert judge(cluster(), [], Seen(BackendStatus.IN_SERVICE), NOW, 600).next == "await"
-    assert judge(cluster(), [], Seen(BackendStatus.IN_SERVICE), NOW, 600).in_service
+    assert judge(creating(), [], Seen(BackendStatus.IN_SERVICE), NOW, 600).next == "await"
+    assert judge(creating(), [], Seen(BackendStatus.IN_SERVICE), NOW, 600).in_service
     assert (
-        judge(cluster(), [fact("ClusterReady")], Seen(BackendStatus.IN_SERVICE), NOW, 600).next
+        judge(creating(), [fact("ClusterReady")], Seen(BackendStatus.IN_SERVICE), NOW, 600).next
         == "ready"
     )
 
 
 def test_a_failed_cluster_keeps_awss_reason() -> None:
     decision = judge(
-        cluster(),
+        creating(),
         [],
         Seen(BackendStatus.FAILED, "Lifecycle scripts did not run successfully."),
         NOW,
@@ -36,8 +37,8 @@ def test_a_failed_cluster_keeps_awss_reason() -> None:
 
 def test_a_lifecycle_script_that_fails_again_and_again_is_not_paid_for_without_end() -> None:
     broken = [fact("LifecycleFailed", description=f"i-{number} failed") for number in range(3)]
-    assert judge(cluster(), broken[:2], Seen(BackendStatus.IN_SERVICE), NOW, 600).next == "await"
-    assert judge(cluster(), broken, Seen(BackendStatus.IN_SERVICE), NOW, 600).next == "fail"
+    assert judge(creating(), broken[:2], Seen(BackendStatus.IN_SERVICE), NOW, 600).next == "await"
+    assert judge(creating(), broken, Seen(BackendStatus.IN_SERVICE), NOW, 600).next == "fail"
 
 
 CAPACITY = (
@@ -49,8 +50,8 @@ CAPACITY = (
 def test_a_cluster_that_is_late_because_there_is_no_capacity_says_so() -> None:
     told = [fact("ClusterEvent", description="Failed to provision", failureMessage=CAPACITY)]
     late = NOW + timedelta(seconds=600)
-    assert judge(cluster(), told, Seen(BackendStatus.IN_SERVICE), NOW, 600).next == "await"
-    found = judge(cluster(), told, Seen(BackendStatus.IN_SERVICE), late, 600).problem
+    assert judge(creating(), told, Seen(BackendStatus.IN_SERVICE), NOW, 600).next == "await"
+    found = judge(creating(), told, Seen(BackendStatus.IN_SERVICE), late, 600).problem
     assert found is not None
     assert (found.code, CAPACITY in found.detail, "600 s" in found.detail) == (
         "no-capacity",
@@ -68,12 +69,12 @@ def test_a_cluster_that_is_late_for_another_reason_keeps_that_reason() -> None:
         )
     ]
     found = judge(
-        cluster(), told, Seen(BackendStatus.IN_SERVICE), NOW + timedelta(seconds=600), 600
+        creating(), told, Seen(BackendStatus.IN_SERVICE), NOW + timedelta(seconds=600), 600
     ).problem
     assert found is not None
     assert (found.code, "no free address" in found.detail) == ("cluster-deadline", True)
     unknown = judge(
-        cluster(), [], Seen(BackendStatus.IN_SERVICE), NOW + timedelta(seconds=600), 600
+        creating(), [], Seen(BackendStatus.IN_SERVICE), NOW + timedelta(seconds=600), 600
     ).problem
     assert unknown is not None
     assert "AWS said" not in unknown.detail
@@ -82,12 +83,12 @@ def test_a_cluster_that_is_late_for_another_reason_keeps_that_reason() -> None:
 def test_a_controller_that_is_lost_before_the_cluster_is_ready_fails_it_at_once() -> None:
     assert (
         judge(
-            cluster(), [], Seen(BackendStatus.IN_SERVICE, controller=NodeState.RUNNING), NOW, 600
+            creating(), [], Seen(BackendStatus.IN_SERVICE, controller=NodeState.RUNNING), NOW, 600
         ).next
         == "await"
     )
     decision = judge(
-        cluster(), [], Seen(BackendStatus.IN_SERVICE, controller=NodeState.FAILURE), NOW, 600
+        creating(), [], Seen(BackendStatus.IN_SERVICE, controller=NodeState.FAILURE), NOW, 600
     )
     assert decision.next == "fail"
     assert decision.problem is not None
@@ -96,26 +97,26 @@ def test_a_controller_that_is_lost_before_the_cluster_is_ready_fails_it_at_once(
 
 def test_the_deadline_ends_the_wait() -> None:
     late = NOW + timedelta(seconds=600)
-    decision = judge(cluster(), [], Seen(BackendStatus.CREATING), late, 600)
+    decision = judge(creating(), [], Seen(BackendStatus.CREATING), late, 600)
     assert decision.problem is not None
     assert decision.problem.code == "cluster-deadline"
     assert (
         judge(
-            cluster(), [], Seen(BackendStatus.CREATING), late - timedelta(seconds=3), 600
+            creating(), [], Seen(BackendStatus.CREATING), late - timedelta(seconds=3), 600
         ).timeout_seconds
         == 4
     )
 
 
 def test_a_new_cluster_that_is_not_visible_yet_is_waited_for() -> None:
-    assert judge(cluster(), [], None, NOW + timedelta(seconds=30), 600).next == "await"
-    assert judge(cluster(), [], None, NOW + timedelta(seconds=130), 600).next == "fail"
+    assert judge(creating(), [], None, NOW + timedelta(seconds=30), 600).next == "await"
+    assert judge(creating(), [], None, NOW + timedelta(seconds=130), 600).next == "fail"
 
 
 @pytest.mark.parametrize("status", ["Ready", "Deleting", "Deleted", "Failed"])
 def test_a_cluster_that_is_ready_or_going_needs_no_maker(status: str) -> None:
     assert (
-        judge(cluster(status=status), [], Seen(BackendStatus.IN_SERVICE), NOW, 600).next == "stop"
+        judge(creating(status=status), [], Seen(BackendStatus.IN_SERVICE), NOW, 600).next == "stop"
     )
 
 

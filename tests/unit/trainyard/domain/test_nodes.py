@@ -5,20 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from tests.support.facts import answering
-from tests.support.recovery import (
-    FIRST,
-    LOST,
-    NODES,
-    NOW,
-    ONE,
-    SPARE,
-    TWO,
-    acted,
-    cluster,
-    evidence,
-    fact,
-    run,
-)
+from tests.support.records import NOW, cluster, run
+from tests.support.recovery import FIRST, LOST, NODES, ONE, SPARE, TWO, acted, evidence, fact
 
 from trainyard.domain.decisions import Decision, Draft
 from trainyard.domain.facts import Book

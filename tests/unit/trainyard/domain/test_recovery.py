@@ -8,16 +8,8 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.support.recovery import (
-    NODES,
-    NOW,
-    acted,
-    cluster,
-    evidence,
-    fact,
-    run,
-    spec,
-)
+from tests.support.records import NOW, cluster, run, spec
+from tests.support.recovery import NODES, acted, evidence, fact
 
 from trainyard.domain.decisions import Decision
 from trainyard.domain.facts import attempt_of, evidence_of

@@ -6,7 +6,8 @@ from datetime import timedelta
 from typing import Any
 
 from tests.support.facts import answering
-from tests.support.recovery import FIRST, LOST, NOW, ONE, TWO, acted, cluster, fact, run
+from tests.support.records import NOW, cluster, run
+from tests.support.recovery import FIRST, LOST, ONE, TWO, acted, fact
 
 from trainyard.domain.records import Action, Cluster, Run
 from trainyard.domain.recovery import decide

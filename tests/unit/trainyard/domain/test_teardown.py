@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
-from tests.support.cluster_facts import NOW, cluster, fact
+from tests.support.cluster_facts import creating, fact
+from tests.support.records import NOW, run
 
 from trainyard.domain.facts import Unreadable
-from trainyard.domain.records import Attempt, Export, Run
+from trainyard.domain.records import Attempt, Export
 from trainyard.domain.teardown import blocker
-from trainyard_contracts.specs import RunSpec
-
-
-def run(**update: Any) -> Run:
-    spec = RunSpec.model_validate(
-        {"name": "demo", "cluster": {"name": "c"}, "job": {"nodes": 2, "module": "train"}}
-    )
-    return Run(
-        id="run-1", name="demo", spec=spec, created_at=NOW, updated_at=NOW, cluster_name="c"
-    ).model_copy(update=update)
 
 
 def test_a_cluster_in_use_or_with_the_only_copy_is_not_deleted() -> None:
-    ready = cluster(status="Ready")
+    ready = creating(status="Ready")
     assert blocker(ready, [], []) is None
     assert "used by run-1" in str(blocker(ready, [run()], []))
     trained = [Attempt(number=1, submitted_at=NOW)]
@@ -36,13 +26,13 @@ def test_a_cluster_in_use_or_with_the_only_copy_is_not_deleted() -> None:
         update={"at": NOW + timedelta(seconds=1)}
     )
     assert blocker(ready, [], [unsaved, saved]) is None
-    assert blocker(cluster(status="Failed"), [run()], [unsaved]) is None
+    assert blocker(creating(status="Failed"), [run()], [unsaved]) is None
 
 
 def test_checkpoints_of_an_earlier_cluster_of_the_same_name_block_nothing() -> None:
     assert (
         blocker(
-            cluster(status="Ready", generation=2),
+            creating(status="Ready", generation=2),
             [],
             [fact("UnsavedRun", runId="run-9", generation=1)],
         )
@@ -52,7 +42,7 @@ def test_checkpoints_of_an_earlier_cluster_of_the_same_name_block_nothing() -> N
 
 def test_a_cluster_of_which_something_cannot_be_read_is_kept_until_a_person_gives_it_up() -> None:
     unknown = Unreadable(id="of-a-newer-version", at=NOW)
-    why = blocker(cluster(status="Ready"), [], [unknown])
+    why = blocker(creating(status="Ready"), [], [unknown])
     assert why is not None
     assert "a run of which fact of-a-newer-version tells, which cannot be read" in why
-    assert blocker(cluster(status="Ready", delete_forced=True), [], [unknown]) is None
+    assert blocker(creating(status="Ready", delete_forced=True), [], [unknown]) is None

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.agent import RUN, commit, config
+from tests.support.agent_parts import Controller
 
 from trainyard_agent.checkpoints.checkpoints import (
     Checkpoints,
@@ -387,3 +388,20 @@ def test_what_an_older_agent_rejected_for_a_read_error_is_looked_at_once_more(
         "what was rejected for what it holds stays so, and is told once"
     )
     watch.ends()
+
+
+def test_no_checkpoint_is_pruned_while_any_export_of_its_run_goes_on(tmp_path: Path) -> None:
+    controller = Controller(tmp_path)
+    checkpoints = Checkpoints(
+        controller.config, controller.attempts, Reporter(controller.config, controller.store)
+    )
+    path = tmp_path / "step-000000000001-attempt-1"
+    path.mkdir()
+    checkpoints.exporting[RUN] += 2
+    checkpoints.exporting[RUN] -= 1
+    assert not checkpoints._remove(RUN, path)
+    assert path.is_dir()
+    checkpoints.exporting[RUN] -= 1
+    assert checkpoints._remove(RUN, path)
+    assert not path.exists()
+    checkpoints.close()

@@ -1,4 +1,4 @@
-"""The next agent finishes a submission that was cut short: it finds lost nodes and the job."""
+"""The next agent finishes what was cut short: a submission, and the cancel of older jobs."""
 
 from __future__ import annotations
 
@@ -6,15 +6,23 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.support.agent import RUN, config
-from tests.support.agent_parts import job_parts
+from tests.support.agent_parts import (
+    Controller,
+    OneJob,
+    job_parts,
+    play,
+)
 
+from trainyard_agent.commands import job_control as jobs
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
 from trainyard_agent.host.configuration import attempt_dir
-from trainyard_agent.host.slurm import SlurmNode
+from trainyard_agent.host.slurm import SlurmError, SlurmNode
 from trainyard_agent.jobs.attempts import Attempt
 from trainyard_agent.nodes.node_table import NodeTable
+from trainyard_contracts.commands import Cancelling
 from trainyard_contracts.files import JobBundle
 
 
@@ -106,3 +114,65 @@ def test_an_agent_that_lost_its_memory_finds_the_job_of_each_runs_newest_attempt
     calls, attempt = after_a_crash(tmp_path, "ip-1", remembered=False)
     assert calls == [("look for", f"{RUN}-2")]
     assert (attempt.state, attempt.job_id) == ("submitted", "42")
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "FIRST_PAUSE_SECONDS", 0.001)
+
+
+class BusySlurm:
+    """A slurmctld that answers only from the third call on."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, ...]] = []
+        self.cancelled = asyncio.Event()
+
+    async def cancel(self, job_id: str, *options: str) -> None:
+        self.calls.append((job_id, *options))
+        if len(self.calls) < 3:
+            raise SlurmError("Unable to contact slurm controller")
+        self.cancelled.set()
+
+
+def test_a_cancel_that_slurm_does_not_take_is_repeated_until_it_does(tmp_path: Path) -> None:
+    async def story() -> None:
+        slurm = BusySlurm()
+        controller = Controller(tmp_path, slurm)
+        controller.add(1, "submitted")
+        assert await controller.jobs.cancel(RUN) == Cancelling("cancelling")
+        await slurm.cancelled.wait()
+        assert slurm.calls == [("101",)] * 3
+
+    play(story())
+
+
+def test_after_a_restart_the_jobs_of_older_attempts_are_still_cancelled(tmp_path: Path) -> None:
+    async def story() -> None:
+        before = Controller(tmp_path)
+        before.add(1, "running")
+        before.add(2, "submitted")
+        before.store.close()
+        slurm = BusySlurm()
+        after = Controller(tmp_path, slurm)
+        after.jobs.resume()
+        await slurm.cancelled.wait()
+        assert {call[0] for call in slurm.calls} == {"101"}
+
+    play(story())
+
+
+def test_a_new_job_that_has_the_older_ones_number_is_not_cancelled_with_it(tmp_path: Path) -> None:
+    """A slurmctld that crashed before it saved its state counts on from an older job."""
+
+    async def story() -> None:
+        slurm = OneJob()
+        controller = Controller(tmp_path, slurm)
+        for number in (1, 2):
+            controller.attempts.save(
+                Attempt(RUN, number, "submitted", tmp_path / str(number), job_id="8")
+            )
+        await controller.jobs._cancel_older(RUN)
+        assert slurm.cancelled == []
+
+    play(story())

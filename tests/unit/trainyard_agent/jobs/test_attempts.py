@@ -1,14 +1,16 @@
-"""An attempt changes with its row in the store, by names that are checked; what is left of it."""
+"""Attempts on a node: how one changes with its row in the store, which runs there, what is left."""
 
 from __future__ import annotations
 
 import ast
 import sqlite3
+import time
 from pathlib import Path
 from typing import get_type_hints
 
 import pytest
 from tests.support.agent import RUN, attempt, config, started
+from tests.support.agent_parts import Controller
 
 import trainyard_agent
 from trainyard_agent.events.reporting import Reporter
@@ -56,3 +58,42 @@ def test_what_the_store_refuses_does_not_change_the_attempt(tmp_path: Path) -> N
     with pytest.raises(sqlite3.Error):
         attempts.save(kept, started(), state="ended", nodes=("ip-9",))
     assert (kept.state, kept.nodes, attempts.known) == ("running", attempt(1).nodes, {})
+
+
+def on_a_node(
+    directory: Path,
+    run_id: str,
+    number: int,
+    state: str,
+    *,
+    ended: float | None = None,
+    job_ended: bool = False,
+) -> Attempt:
+    attempt = Attempt(
+        run_id, number, state, directory / f"{run_id}-{number}", job_id=str(number), nodes=["ip-1"]
+    )  # type: ignore[arg-type]
+    attempt.ended_at = None if ended is None else time.monotonic() - ended
+    attempt.job_ended = job_ended
+    return attempt
+
+
+def test_of_two_runs_the_one_that_was_on_a_node_last_is_what_runs_there(tmp_path: Path) -> None:
+    controller, other = Controller(tmp_path), "run-01j0000000000000000000000b"
+
+    def known(*those: Attempt) -> tuple[str, int]:
+        controller.attempts.known.clear()
+        controller.attempts.known.update({(one.run_id, one.number): one for one in those})
+        found = controller.attempts.on_node("ip-1")
+        assert found is not None
+        return found.run_id, found.attempt
+
+    ended_before = on_a_node(tmp_path, RUN, 9, "ended", ended=30.0)
+    assert known(ended_before, on_a_node(tmp_path, other, 1, "ended", ended=1.0)) == (other, 1), (
+        "numbers count within a run"
+    )
+    assert known(ended_before, on_a_node(tmp_path, other, 1, "running")) == (other, 1)
+    judged = on_a_node(tmp_path, RUN, 9, "running", job_ended=True)
+    assert known(judged, on_a_node(tmp_path, other, 1, "running")) == (other, 1), (
+        "the job of the other one has left the node"
+    )
+    assert known(ended_before, on_a_node(tmp_path, RUN, 10, "running")) == (RUN, 10)

@@ -1,7 +1,13 @@
-"""What is told of an attempt's end."""
+"""What is told of an attempt's end, and what is done before it is told."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+from tests.support.agent_parts import NODES, Controller, OneJob, play, write_launch
+
+from trainyard_agent.jobs import ending
 from trainyard_agent.jobs.ending import EVIDENCE_NODES, doubtful_first, with_restart
 from trainyard_agent.jobs.evidence import Diagnosis
 from trainyard_contracts.events import NodeEvidence
@@ -20,3 +26,32 @@ def test_of_too_many_nodes_those_in_doubt_are_told() -> None:
     ]
     doubted = NodeEvidence(node="doubted", agent="linked", scheduler="down")
     assert doubtful_first([*well, doubted]) == [doubted, *well[:-1]]
+
+
+def test_the_end_of_an_attempt_on_thousands_of_nodes_fits_into_an_event(tmp_path: Path) -> None:
+    names = tuple(f"ip-10-{number // 250}-{number % 250}-7" for number in range(6758))
+    controller = Controller(tmp_path, None, names[-1])
+    attempt = controller.add(1, "running", nodes=names)
+    event = controller.ending._event(attempt, Diagnosis("failed"), "x" * 8192)
+    assert len(event.nodes) == EVIDENCE_NODES
+    assert event.nodes[0].node == names[-1], "those in doubt come first"
+    assert len(event.model_dump_json(by_alias=True)) < 128 * 1024
+
+
+def test_a_job_that_a_person_ended_and_that_does_not_stop_in_time_is_killed_before_its_end_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ending, "EVIDENCE_SECONDS", 0.05)
+    monkeypatch.setattr(ending, "STOP_SECONDS", 0.3)
+
+    async def story() -> None:
+        slurm = OneJob()
+        slurm.state = "COMPLETING"
+        controller = Controller(tmp_path, slurm)
+        attempt = controller.add(1, "running", nodes=NODES)
+        write_launch(attempt.directory, NODES[0], ended=2.0, exitCode=143, kind="stopped")
+        write_launch(attempt.directory, NODES[1])
+        assert await controller.follower.poll(attempt)
+        assert controller.killed == [(1, ["101"])]
+
+    play(story())

@@ -1,18 +1,20 @@
-"""How long a step usually takes, by those that were seen."""
+"""How long a step usually takes, by those that were seen, and when the first one was."""
 
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 from tests.support.agent import RUN, attempt, config
+from tests.support.agent_parts import Controller
 
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
 from trainyard_agent.host import job_files
 from trainyard_agent.jobs.attempts import Attempt, Attempts
-from trainyard_agent.jobs.progress import ProgressReader, note_step, smoothed
+from trainyard_agent.jobs.progress import ProgressReader, first_step_at, note_step, smoothed
 from trainyard_contracts.files import Progress
 
 
@@ -74,3 +76,22 @@ def test_nonsense_in_progress_is_ignored_and_the_next_progress_is_taken(tmp_path
     [sample] = [sample for sample in attempts.samples() if sample.run_id == RUN]
     assert sample.model_dump_json()
     store.close()
+
+
+@pytest.mark.parametrize("wrong", [-3600.0, 0.0, 3600.0])
+def test_the_first_step_is_dated_rightly_also_where_the_clock_of_its_node_is_an_hour_off(
+    tmp_path: Path, wrong: float
+) -> None:
+    attempt = Controller(tmp_path).add(1, "running")
+    attempt.directory.mkdir()
+    (attempt.directory / "bundle.json").write_text("{}")
+    now = time.time()
+    progress = Progress(
+        step=9,
+        loss=None,
+        at=now + wrong,
+        resumed_from=None,
+        first_step_at=now + wrong - 2.0,
+        world_size=2,
+    )
+    assert first_step_at(attempt, progress) == pytest.approx(now - 2.0, abs=1.0)

@@ -9,7 +9,14 @@ from typing import Any
 
 import pytest
 from tests.support.agent import RUN, config, slurm_node
-from tests.support.agent_parts import JobParts, NodeParts, job_parts, node_parts
+from tests.support.agent_parts import (
+    Controller,
+    JobParts,
+    NodeParts,
+    job_parts,
+    node_parts,
+    play,
+)
 
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
@@ -271,3 +278,41 @@ def test_a_node_that_hyperpod_repairs_was_not_drained_by_mistake() -> None:
     assert drained_by_mistake(slurm_node("a", "idle+drain", "Duplicate jobid"))
     assert not drained_by_mistake(slurm_node("a", "idle", "Duplicate jobid"))
     assert not drained_by_mistake(slurm_node("a", "idle+drain", "Action:Replace"))
+
+
+@pytest.mark.parametrize(("state", "reason", "given_back"), [
+    ("idle+drain", "Duplicate jobid [root@2026-11-21T03:50:17]", True),
+    ("down+drain", "Duplicate jobid", True),
+    ("mixed+drain", "Duplicate jobid", False),
+    ("idle+drain", "a person's own reason", False),
+])  # fmt: skip
+def test_only_what_slurm_drained_for_a_number_given_out_twice_is_given_back(
+    tmp_path: Path, state: str, reason: str, given_back: bool
+) -> None:
+    class Drained:
+        def __init__(self) -> None:
+            self.resumed: list[tuple[str, str]] = []
+
+        async def nodes(self) -> dict[str, SlurmNode]:
+            return {
+                name: SlurmNode(name, state, "127.0.0.2", 6818, reason)
+                for name in ("ip-127-0-0-2", "ip-127-0-0-3")
+            }
+
+        async def set_node(self, name: str, state: str) -> None:
+            self.resumed.append((name, state))
+
+    async def story() -> None:
+        controller, slurm = Controller(tmp_path), Drained()
+        parts = node_parts(controller.config, controller.reporter, slurm=slurm)
+        parts.registry.linked("ip-127-0-0-2", "i-2", "127.0.0.2")
+        refresh = asyncio.create_task(parts.members.refresh())
+        while not parts.table.slurm_nodes:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        refresh.cancel()
+        assert slurm.resumed == ([("ip-127-0-0-2", "resume")] if given_back else []), (
+            "the other node's agent is not linked"
+        )
+
+    play(story())

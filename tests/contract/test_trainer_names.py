@@ -91,7 +91,6 @@ def test_the_names_in_an_example_are_there(path: Path) -> None:
         assert module.removeprefix("trainyard_trainers.") in PROGRAMS
 
 
-@pytest.mark.real
 @pytest.mark.parametrize("module", ["attempt", "exits", "progress", "signals", "launch"])
 def test_what_waits_beside_torch_does_not_import_it(module: str) -> None:
     code = f"import sys, trainyard_trainers.{module}; print('torch' in sys.modules)"

@@ -1,0 +1,41 @@
+"""The files on a way are counted once each, and a turn back is a call into one that waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import pytest
+from bench import journeys
+from bench.journeys import Journey, backs
+
+
+@pytest.fixture
+def journey(monkeypatch: pytest.MonkeyPatch) -> Journey:
+    """One whose frames are names of files."""
+    monkeypatch.setattr(journeys, "product_file", lambda frame: frame.file)
+    return Journey()
+
+
+def calls(journey: Journey, file: str, *inside: Callable[[], None]) -> None:
+    frame = SimpleNamespace(file=file)
+    journey.note(frame, "call", None)  # type: ignore[arg-type]
+    for call in inside:
+        call()
+    journey.note(frame, "return", None)  # type: ignore[arg-type]
+
+
+def test_a_file_counts_once_in_the_order_of_its_first_call(journey: Journey) -> None:
+    for _ in range(2):
+        calls(journey, "a", lambda: calls(journey, "b"), lambda: calls(journey, "c"))
+    assert (journey.files, journey.turns) == (["a", "b", "c"], set())
+
+
+def test_a_call_into_a_file_that_waits_is_a_turn_back(journey: Journey) -> None:
+    calls(journey, "a", lambda: calls(journey, "b", lambda: calls(journey, "a")))
+    assert backs(journey.turns) == ["b -> a"]
+
+
+def test_what_is_not_the_product_is_passed_through(journey: Journey) -> None:
+    calls(journey, "a", lambda: calls(journey, "", lambda: calls(journey, "a")))
+    assert (journey.files, journey.turns) == (["a"], set())
