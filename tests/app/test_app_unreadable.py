@@ -94,7 +94,7 @@ def test_nothing_is_decided_for_an_unreadable_run_and_it_goes_on_once_it_is_read
 
 def test_a_cluster_that_is_gone_is_closed_though_its_runs_record_cannot_be_read() -> None:
     story = Story()
-    create_cluster(story.world.ports, read_cluster_spec({**cluster_spec(), "name": "alone"}))
+    create_cluster(story.world.ports, read_cluster_spec(cluster_spec("alone", workers=2)))
     story.rest()
     owner = story.submit(run_spec(cluster={"name": "alone"})).id
     made = story.world.clusters.stored["alone"]

@@ -6,14 +6,13 @@ import ast
 import json
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from pathlib import Path
 
 import pytest
+from tests.support.repository import ROOT
 
 from trainyard.domain import facts
 from trainyard_contracts.events import AGENT_EVENTS, AgentEvent, parse_agent_event
 
-ROOT = Path(__file__).resolve().parents[2]
 PLACES = ("layers", "functions")
 BY_STRING = {"getattr", "hasattr", "setattr", "delattr", "attrgetter", "vars", "__dict__"}
 CORE, CONTRACTS = "layers/core/trainyard/", "layers/contracts/trainyard_contracts/"

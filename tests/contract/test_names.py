@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
+
+from tests.support.repository import ROOT
 
 from trainyard.domain import errors
 
-ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("layers", "functions", "node_agent", "trainers", "localcloud", "cli")
 
 

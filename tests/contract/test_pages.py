@@ -13,7 +13,7 @@ DOCS = ROOT / "docs"
 #: The rooms of docs/architecture.md that are a package of their own.
 PACKAGES = {
     "layers/contracts/": "trainyard_contracts",
-    "node_agent/": "trainyard_agent",
+    "node_agent/trainyard_agent/": "trainyard_agent",
     "trainers/": "trainyard_trainers",
     "localcloud/sam_on_moto/": "sam_on_moto",
     "localcloud/trainyard_local/": "trainyard_local",
