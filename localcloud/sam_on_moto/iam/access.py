@@ -15,6 +15,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from sam_on_moto.iam import policies
+from sam_on_moto.inside.place import ACCOUNT_ID
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ class Access:
     With enforce=False roles may do everything, but keys are still checked.
     """
 
-    def __init__(self, account_id: str, *, enforce: bool = True) -> None:
+    def __init__(self, account_id: str = ACCOUNT_ID, *, enforce: bool = True) -> None:
         self.account_id = account_id
         self.enforce = enforce
         self.forbids: list[Callable[[Principal, str], bool]] = []

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sam_on_moto import step_functions
 from sam_on_moto.bus import bus, patterns
-from sam_on_moto.cloud import Cloud
+from sam_on_moto.functions import step_functions
 from sam_on_moto.functions.registry import MOST_WORKERS
 from sam_on_moto.functions.workers import FunctionConfig
 from sam_on_moto.iam.managed_policies import MANAGED_POLICIES
 from sam_on_moto.template.intrinsics import TemplateError
+from sam_on_moto.template.parts import Parts
 
 Made = tuple[str, dict[str, Any]]
 
@@ -36,15 +36,16 @@ class Wanted:
 
 
 class Maker:
-    """What the resource types need to be made: the cloud, and where code lies.
+    """What the resource types need to be made: the cloud's parts, and where code lies.
 
     `Code` and `Content` name staged folders.
     """
 
     def __init__(
-        self, cloud: Cloud, code_dir: Path, layer_dir: Callable[[list[Path]], Path]
+        self, parts: Parts, code_dir: Path, layer_dir: Callable[[list[Path]], Path]
     ) -> None:
-        self.cloud = cloud
+        self.parts = parts
+        self.cloud = parts.cloud
         self.code_dir = code_dir
         self.layer_dir = layer_dir
         self.layers: dict[str, Path] = {}
@@ -279,15 +280,18 @@ def _function(maker: Maker, want: Wanted) -> Made:
     """Runtime and Architectures say what AWS uses; the worker is the local cloud's own Python."""
     p, name = want.properties, want.name("FunctionName")
     config = _function_config(maker, p, name)
-    function = maker.cloud.functions.add(config, most=_most_workers(p))
-    function.dead_letters = p.get("DeadLetterConfig", {}).get("TargetArn")
+    maker.parts.functions.add(
+        config,
+        most=_most_workers(p),
+        dead_letters=p.get("DeadLetterConfig", {}).get("TargetArn"),
+    )
     return name, {"Arn": config.arn}
 
 
 @update_of("AWS::Lambda::Function")
 def _update_function(maker: Maker, want: Wanted, physical_id: str) -> None:
     config = _function_config(maker, want.properties, physical_id)
-    maker.cloud.functions.replace(config, most=_most_workers(want.properties))
+    maker.parts.functions.replace(config, most=_most_workers(want.properties))
 
 
 def _most_workers(properties: Mapping[str, Any]) -> int:
@@ -314,7 +318,7 @@ def _function_config(maker: Maker, p: Mapping[str, Any], name: str) -> FunctionC
 @resource("AWS::Lambda::Permission", "Action FunctionName Principal SourceArn SourceAccount")
 def _permission(maker: Maker, want: Wanted) -> Made:
     p = want.properties
-    maker.cloud.functions.get(p["FunctionName"]).permissions.append(
+    maker.parts.functions.get(p["FunctionName"]).permissions.append(
         (p["Principal"], p.get("SourceArn"))
     )
     return want.name(""), {}
@@ -326,7 +330,7 @@ def _permission(maker: Maker, want: Wanted) -> Made:
 )
 def _event_invoke_config(maker: Maker, want: Wanted) -> Made:
     p = want.properties
-    function = maker.cloud.functions.get(p["FunctionName"])
+    function = maker.parts.functions.get(p["FunctionName"])
     function.retries = int(p.get("MaximumRetryAttempts", 2))
     if set(p.get("DestinationConfig", {})) - {"OnFailure"}:
         raise TemplateError("only the OnFailure destination is supported")
@@ -369,7 +373,7 @@ def _schedule(maker: Maker, want: Wanted) -> Made:
         raise TemplateError("only FlexibleTimeWindow Mode OFF is supported")
     if p.get("State", "ENABLED") != "ENABLED":
         return name, {"Arn": maker.arn("scheduler", f"schedule/default/{name}")}
-    schedule = maker.cloud.schedules.add(
+    schedule = maker.parts.schedules.add(
         name, p["ScheduleExpression"], p["Target"], group=p.get("GroupName", "default")
     )
     return name, {"Arn": schedule.arn}
@@ -413,8 +417,8 @@ def _definition(p: Mapping[str, Any], name: str) -> str:
 
 @resource("AWS::ApiGatewayV2::Api", "Body FailOnWarnings Tags")
 def _api(maker: Maker, want: Wanted) -> Made:
-    api = maker.cloud.gateway.add(want.properties["Body"])
-    return api.id, {"ApiId": api.id, "ApiEndpoint": maker.cloud.gateway.url(api.id)}
+    api = maker.parts.gateway.add(want.properties["Body"])
+    return api.id, {"ApiId": api.id, "ApiEndpoint": maker.parts.gateway.url(api.id)}
 
 
 @resource(
@@ -423,7 +427,7 @@ def _api(maker: Maker, want: Wanted) -> Made:
 )
 def _stage(maker: Maker, want: Wanted) -> Made:
     """Throttling and access logs have no meaning for one user on loopback."""
-    maker.cloud.gateway.apis[want.properties["ApiId"]].stages.add(want.properties["StageName"])
+    maker.parts.gateway.apis[want.properties["ApiId"]].stages.add(want.properties["StageName"])
     return want.properties["StageName"], {}
 
 

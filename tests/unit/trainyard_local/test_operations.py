@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +10,7 @@ from moto.core.exceptions import ServiceException
 from moto.s3.responses import ACTION_MAP
 from tests.support.repository import ROOT
 
-from sam_on_moto import assembly
-from sam_on_moto.cloud import Cloud
+from sam_on_moto.inside import calls
 from sam_on_moto.moto_patches import supported
 from sam_on_moto.moto_patches.supported import refusal
 from trainyard_local.hyperpod import requests as hyperpod_requests
@@ -148,12 +146,12 @@ def test_parameters_of_a_session_that_mean_nothing_are_refused(
     assert word in refused.value.message
 
 
-def test_files_of_a_bucket_that_does_not_exist_cannot_be_read(tmp_path: Path) -> None:
+def test_files_of_a_bucket_that_does_not_exist_cannot_be_read() -> None:
     """A cluster with such a lifecycle bucket fails by this error; else it would stay Creating."""
     with pytest.raises(
         FileNotFoundError, match="s3://no-such-bucket/x: The specified bucket does not exist"
     ):
-        assembly.read_prefix(Cloud(tmp_path, 1), "no-such-bucket", "x")
+        calls.read_prefix("no-such-bucket", "x")
 
 
 @pytest.mark.parametrize(
