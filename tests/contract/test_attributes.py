@@ -136,10 +136,12 @@ def found() -> list[Write]:
     """Records count in the code of their own member only."""
     all_of_them = []
     for member in MEMBERS:
-        paths = [
-            path for path in sorted((ROOT / member).rglob("*.py")) if "build" not in path.parts
-        ]
-        trees = {str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in paths}
+        paths = [path.relative_to(ROOT) for path in sorted((ROOT / member).rglob("*.py"))]
+        trees = {
+            str(path): ast.parse((ROOT / path).read_text())
+            for path in paths
+            if "build" not in path.parts
+        }
         fields = record_fields(list(trees.values()))
         all_of_them += [
             write for path, tree in trees.items() for write in writes(tree, fields, path)
