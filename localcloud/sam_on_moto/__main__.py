@@ -48,7 +48,10 @@ def _options() -> argparse.Namespace:
         help="where code is staged; without it, in a directory that is removed at the end",
     )
     parser.add_argument(
-        "--parameters", type=json.loads, default={}, help="JSON object of template parameters"
+        "--parameters",
+        type=assembly.parameters,
+        default={},
+        help="JSON object of template parameters",
     )
     parser.add_argument("--no-iam", action="store_true", help="let every role do everything")
     parser.add_argument(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import logging
@@ -29,6 +30,24 @@ LOOPBACK = ("127.0.0.1", "localhost")
 Application = Callable[..., Iterable[bytes]]
 #: Takes a template and runs its code from now on, or raises Refused.
 Update = Callable[[Path], None]
+
+
+def parameters(text: str) -> dict[str, str]:
+    """A command line's parameters of the template. Raises ArgumentTypeError."""
+    try:
+        given = json.loads(text)
+    except ValueError:
+        given = None
+    if not isinstance(given, dict) or not all(
+        isinstance(value, str | int | float) for value in given.values()
+    ):
+        raise argparse.ArgumentTypeError(
+            f'{text} is no JSON object with a text for each name, such as \'{{"Name": "x"}}\''
+        )
+    return {
+        name: value if isinstance(value, str) else json.dumps(value)
+        for name, value in given.items()
+    }
 
 
 def environment(naming: Naming, state_dir: Path) -> None:

@@ -64,7 +64,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=4780)
     parser.add_argument("--template", type=lambda text: Path(text).resolve(), required=True)
     parser.add_argument(
-        "--parameters", type=json.loads, default={}, help="JSON object of template parameters"
+        "--parameters",
+        type=assembly.parameters,
+        default={},
+        help="JSON object of template parameters",
     )
     parser.add_argument(
         "--nodes", choices=("processes", "machines"), default="processes", help="what a node is"

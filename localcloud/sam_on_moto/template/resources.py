@@ -1,9 +1,10 @@
-"""The resource types the template uses, each made in moto's backend or in one of our own parts."""
+"""The resource types, each made in moto's backend or in one of our own parts."""
 
 from __future__ import annotations
 
 import json
 import secrets
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +55,7 @@ class Maker:
         return f"arn:aws:{service}:{self.cloud.region}:{self.cloud.account_id}:{rest}"
 
     def staged(self, location: Mapping[str, str]) -> Path:
-        path = self.code_dir / location["S3Key"]
+        path = self.code_dir / location.get("S3Key", "it has no S3Key")
         if not path.is_dir():
             raise TemplateError(f"no code was packaged for {location}")
         return path
@@ -67,10 +68,14 @@ class Maker:
 
 @dataclass(frozen=True)
 class Kind:
-    """A resource type: the properties it understands, and how it is made."""
+    """A resource type: the properties it understands, and how it is made.
+
+    `complaints` tells what can be known to be wrong with them before anything is made.
+    """
 
     properties: frozenset[str]
     make: Callable[[Maker, Wanted], Made]
+    complaints: Callable[[Mapping[str, Any]], list[str]]
 
 
 TYPES: dict[str, Kind] = {}
@@ -93,7 +98,9 @@ def update_of(
 
 
 def resource(
-    type_name: str, properties: str
+    type_name: str,
+    properties: str,
+    complaints: Callable[[Mapping[str, Any]], list[str]] = lambda properties: [],
 ) -> Callable[[Callable[[Maker, Wanted], Made]], Callable[[Maker, Wanted], Made]]:
     """Register a resource type.
 
@@ -102,7 +109,7 @@ def resource(
     """
 
     def register(make: Callable[[Maker, Wanted], Made]) -> Callable[[Maker, Wanted], Made]:
-        TYPES[type_name] = Kind(frozenset(properties.split()), make)
+        TYPES[type_name] = Kind(frozenset(properties.split()), make, complaints)
         return make
 
     return register
@@ -271,13 +278,27 @@ def _update_layer(maker: Maker, want: Wanted, physical_id: str) -> None:
     maker.layers[physical_id] = maker.staged(want.properties["Content"])
 
 
+def _function_complaints(properties: Mapping[str, Any]) -> list[str]:
+    """A function of another language would be run as Python; one of another Python is run."""
+    lacking = [f"it needs {name}" for name in ("Handler", "Runtime") if name not in properties]
+    runtime = properties.get("Runtime")
+    if isinstance(runtime, str) and not runtime.startswith("python3."):
+        own = f"python{sys.version_info.major}.{sys.version_info.minor}"
+        lacking.append(f"the runtime {runtime} is not supported; functions run in {own} here")
+    return lacking
+
+
 @resource(
     "AWS::Lambda::Function",
     "FunctionName Code Handler Role Runtime Timeout MemorySize Environment Layers Architectures "
     "Description Tags LoggingConfig DeadLetterConfig TracingConfig ReservedConcurrentExecutions",
+    _function_complaints,
 )
 def _function(maker: Maker, want: Wanted) -> Made:
-    """Runtime and Architectures say what AWS uses; the worker is the local cloud's own Python."""
+    """Architectures and the version of the Runtime say what AWS uses.
+
+    The worker is the local cloud's own Python.
+    """
     p, name = want.properties, want.name("FunctionName")
     config = _function_config(maker, p, name)
     maker.parts.functions.add(
@@ -299,6 +320,8 @@ def _most_workers(properties: Mapping[str, Any]) -> int:
 
 
 def _function_config(maker: Maker, p: Mapping[str, Any], name: str) -> FunctionConfig:
+    if wrong := _function_complaints(p):  # what the template computes is known only now
+        raise TemplateError("; ".join(wrong))
     log_group = p.get("LoggingConfig", {}).get("LogGroup", f"/aws/lambda/{name}")
     return FunctionConfig(
         name=name,
@@ -349,7 +372,17 @@ def _event_bus(maker: Maker, want: Wanted) -> Made:
     return name, {"Arn": maker.arn("events", f"event-bus/{name}"), "Name": name}
 
 
-@resource("AWS::Events::Rule", "Name EventBusName EventPattern State Targets Description")
+def _rule_complaints(properties: Mapping[str, Any]) -> list[str]:
+    if "ScheduleExpression" in properties:
+        return ["no rule fires by a schedule here; a function's event of the type ScheduleV2 does"]
+    return []
+
+
+@resource(
+    "AWS::Events::Rule",
+    "Name EventBusName EventPattern State Targets Description",
+    _rule_complaints,
+)
 def _rule(maker: Maker, want: Wanted) -> Made:
     p, name, backend = want.properties, want.name("Name")[:64], maker.backend("events")
     patterns.check(p["EventPattern"])
