@@ -82,7 +82,8 @@ class Serving:
         self.parts = parts
         self.admin = admin
         self._server = LoopbackServer(listener, front(admin, *LOOPBACK))
-        self.on_bridge = lambda host, port: LoopbackServer(listen(port, host), front(None, host))
+        self.beside = lambda host, port: LoopbackServer(listen(port, host), front(None, host))
+        """beside(host, port): the same without admin calls at another address; not started."""
 
     def __enter__(self) -> Serving:
         self._server.start()

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from sam_on_moto import assembly
 from sam_on_moto.wire.ports import listen
-from trainyard_local import admin_calls
+from trainyard_local import admin_calls, operations
 from trainyard_local.local_cloud import NAMING, LocalCloud, forbids, quirky_heads
 
 if TYPE_CHECKING:
@@ -155,6 +155,8 @@ def _run(options: argparse.Namespace, notify: Notify) -> int:
         facts = deployment.make(serve.parts, translated, options.template)
         gc.freeze()  # and would hold up every thread for 0.1 s whenever it is looked through
         gc.enable()
+        facts["table"] = deployment.first("AWS::DynamoDB::Table")
+        facts["bucket"] = deployment.first("AWS::S3::Bucket")
         facts["nodes"] = options.nodes
         facts["sessionPort"] = sessions.port
         facts["adminToken"] = serve.admin.token
@@ -179,10 +181,10 @@ def build(
 
     Raises PortTaken, MotoChanged. Once per process.
     """
-    from sam_on_moto.iam.access import Access
-
     listener = listen(port)
-    cloud = LocalCloud(state_dir, listener.getsockname()[1], access=Access(enforce=enforce_iam))
+    cloud = LocalCloud(
+        state_dir, listener.getsockname()[1], access=operations.access(enforce=enforce_iam)
+    )
     serving = assembly.build(
         cloud,
         listener,
@@ -201,7 +203,7 @@ def _machine_nodes(cloud: LocalCloud, image: Path, serving: assembly.Serving) ->
     from trainyard_local.hyperpod.node_kinds import MachineNodes
     from trainyard_local.machines.cloud import Machines
 
-    machines = Machines(cloud, image, serving.on_bridge)
+    machines = Machines(cloud, image, serving.beside)
     cloud.on_shutdown.append(machines.close)
     return MachineNodes(machines)
 

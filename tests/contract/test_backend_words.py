@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CORE = ROOT / "layers/core/trainyard"
 SOURCES = [
     path
-    for directory in (CORE, ROOT / "functions")
+    for directory in (CORE, ROOT / "functions", ROOT / "localcloud/sam_on_moto")
     for path in sorted(directory.rglob("*.py"))
     if CORE / "backends" not in path.parents and path != CORE / "wiring.py"
 ]

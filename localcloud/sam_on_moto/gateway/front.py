@@ -38,7 +38,7 @@ class Front:
         moto: Callable[..., Iterable[bytes]],
         hosts: Container[str],
     ) -> None:
-        """Machine nodes have a front without `admin_calls`: nobody can end the cloud through it."""
+        """Without `admin_calls`, nobody can look into the cloud or end it through this front."""
         self._cloud = cloud
         self._functions = functions
         self._apis = apis

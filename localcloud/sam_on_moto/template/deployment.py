@@ -60,6 +60,11 @@ class Deployment:
             )
             self._warm()
 
+    def first(self, type_name: str) -> str | None:
+        """The physical id of the stack's first resource of this type."""
+        found = self._stack.of_type(type_name)
+        return found[0].physical_id if found else None
+
     @property
     def _staged(self) -> Path:
         return self._code / (f"staged-{self._versions}" if self._versions else "staged")
@@ -69,7 +74,7 @@ class Deployment:
         return Maker(self._parts, self._staged, lambda layers: sam.merge_layers(layers, opt))
 
     def _warm(self) -> None:
-        """The first request and the first steps of a run must not wait for an interpreter to start.
+        """Whoever calls a function for the first time must not wait for an interpreter to start.
 
         A function that only a schedule calls may.
         """
@@ -78,18 +83,15 @@ class Deployment:
 
     def _facts(self, template: Path) -> dict[str, Any]:
         cloud, stack, gateway = self._parts.cloud, self._stack, self._parts.gateway
-        apis = stack.of_type("AWS::ApiGatewayV2::Api")
-        tables, buckets = stack.of_type("AWS::DynamoDB::Table"), stack.of_type("AWS::S3::Bucket")
+        api = self.first("AWS::ApiGatewayV2::Api")
         return {
             "pid": os.getpid(),
             "endpoint": cloud.endpoint,
-            "apiUrl": gateway.url(apis[0].physical_id) if apis else None,
+            "apiUrl": gateway.url(api) if api else None,
             "region": cloud.region,
             "accountId": cloud.account_id,
             "accessKeyId": cloud.access.owner.access_key_id,
             "secretAccessKey": cloud.access.owner.secret_access_key,
-            "table": tables[0].physical_id if tables else None,
-            "bucket": buckets[0].physical_id if buckets else None,
             "stateDir": str(cloud.state_dir),
             "template": str(template),
             "stack": stack.name,

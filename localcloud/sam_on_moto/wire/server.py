@@ -119,7 +119,7 @@ class _Handler(QuickHandler, MotoRequestHandler):  # type: ignore[misc]
 
 
 class LoopbackServer:
-    """A thread-per-connection server on 127.0.0.1, or on the host's side of a bridge of ours."""
+    """A thread-per-connection server where the listener is."""
 
     def __init__(self, listener: socket.socket, app: WsgiApp) -> None:
         host, self.port = listener.getsockname()

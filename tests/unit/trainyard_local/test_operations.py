@@ -8,13 +8,16 @@ from typing import Any
 import pytest
 from moto.core.exceptions import ServiceException
 from moto.s3.responses import ACTION_MAP
+from tests.support.iam_policies import statement
 from tests.support.repository import ROOT
 
+from sam_on_moto.iam import arns, policies
 from sam_on_moto.inside import calls
 from sam_on_moto.moto_patches import supported
 from sam_on_moto.moto_patches.supported import refusal
+from trainyard_local import operations
 from trainyard_local.hyperpod import requests as hyperpod_requests
-from trainyard_local.operations import OPERATIONS
+from trainyard_local.operations import FINDERS, OPERATIONS
 from trainyard_local.sessions import service as sessions
 
 #: IAM's names of operations that boto3 calls otherwise, and permissions of no call to the cloud.
@@ -170,3 +173,34 @@ def test_what_moto_calls_by_iams_names_is_done_too(name: str) -> None:
         name in methods.values() for kinds in ACTION_MAP.values() for methods in kinds.values()
     )
     assert refusal("s3", name, {}) is None
+
+
+def test_a_session_to_a_node_is_decided_on_the_arns_that_aws_documents() -> None:
+    asked = {
+        "Target": "sagemaker-cluster:abc_workers-i-1",
+        "DocumentName": "AWS-StartNonInteractiveCommand",
+    }
+    namer = arns.Namer("us-east-1", "123456789012")
+    found = arns.resources(FINDERS, "ssm", "StartSession", asked, "/", namer)
+    assert found == [
+        "arn:aws:ssm:us-east-1:123456789012:managed-instance/sagemaker-cluster:abc_workers-i-1",
+        "arn:aws:ssm:us-east-1::document/AWS-StartNonInteractiveCommand",
+    ]
+    too_wide = [
+        statement("Allow", "ssm:StartSession", "*"),
+        statement("Deny", "ssm:StartSession", "arn:aws:ssm:*:*:managed-instance/*"),
+    ]
+    assert policies.evaluate(too_wide, "ssm:StartSession", found[0], {}) == "explicit-deny"
+    assert arns.resources(FINDERS, "ssm", "StartSession", {"Target": "mi-1"}, "/", namer)[
+        0
+    ].endswith("managed-instance/mi-1")
+    assert arns.resources(FINDERS, "ssm", "StartSession", {"Target": "i-1"}, "/", namer)[
+        0
+    ].endswith(":instance/i-1")
+
+
+def test_who_makes_a_cluster_passes_the_roles_of_all_its_groups() -> None:
+    groups = [{"ExecutionRole": "b"}, {"ExecutionRole": "a"}, {"ExecutionRole": "b"}, {}]
+    passed = operations.access().passed_roles["sagemaker"]
+    assert passed("CreateCluster", {"InstanceGroups": groups}) == ["a", "b"]
+    assert passed("DeleteCluster", {"InstanceGroups": groups}) == []
