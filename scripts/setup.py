@@ -19,7 +19,15 @@ ROOT = Path(__file__).resolve().parents[1]
 VENV = ROOT / ".venv"
 STAMP = VENV / "trainyard-setup.stamp"
 TRAINERS_STAMP = VENV / "trainyard-setup-trainers.stamp"
-MEMBERS = ("layers/contracts", "layers/core", "node_agent", "trainers", "localcloud", "cli")
+MEMBERS = (
+    "layers/contracts",
+    "layers/core",
+    "node_agent",
+    "trainers",
+    "localcloud/sam_on_moto",
+    "localcloud",
+    "cli",
+)
 SLURM_PROGRAMS = ("slurmctld", "slurmd", "sbatch", "scontrol", "munged")
 SLURM_PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge")
 #: DeepSpeed compiles parts of itself at run time; the recipe mpirun is Open MPI.

@@ -27,7 +27,7 @@ def main() -> int:
         signal.signal(number, lambda *_: ended.set())
     from sam_on_moto.moto_patches.pinned import MotoChanged
     from sam_on_moto.template.intrinsics import TemplateError
-    from sam_on_moto.wire.server import PortTaken
+    from sam_on_moto.wire.ports import PortTaken
 
     with _state_directory(options.state_dir) as state_dir:
         try:
@@ -48,7 +48,10 @@ def _options() -> argparse.Namespace:
         help="where code is staged; without it, in a directory that is removed at the end",
     )
     parser.add_argument(
-        "--parameters", type=json.loads, default={}, help="JSON object of template parameters"
+        "--parameters",
+        type=assembly.parameters,
+        default={},
+        help="JSON object of template parameters",
     )
     parser.add_argument("--no-iam", action="store_true", help="let every role do everything")
     parser.add_argument(
@@ -69,23 +72,26 @@ def _state_directory(chosen: Path | None) -> Iterator[Path]:
 
 def _serve(options: argparse.Namespace, state_dir: Path, ended: threading.Event) -> None:
     assembly.environment(Naming(), state_dir)
+    from sam_on_moto.iam.access import Access
     from sam_on_moto.template.deployment import Deployment
+    from sam_on_moto.wire.ports import listen
 
     deployment = Deployment(state_dir, options.parameters)
     translated = deployment.translated(options.template)
-    cloud = Cloud(state_dir, options.port)
+    listener = listen(options.port)
+    port, access = listener.getsockname()[1], Access(enforce=not options.no_iam)
     serving = assembly.build(
-        cloud,
+        Cloud(state_dir, port, access=access),
+        listener,
         end=ended.set,
         update=deployment.update,
-        enforce_iam=not options.no_iam,
         fast=not options.stock_speed,
     )
     with serving:
-        facts = deployment.make(cloud, translated, options.template)
+        facts = deployment.make(serving.parts, translated, options.template)
         facts["adminToken"] = serving.admin.token
         assembly.write_local(state_dir, facts)
-        serving.admin.ready = True
+        serving.admin.deployed()
         print(json.dumps(facts, indent=2), flush=True)
         ended.wait()
 

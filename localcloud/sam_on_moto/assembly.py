@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import logging
 import os
+import socket
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -13,16 +15,39 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sam_on_moto.cloud import Cloud, Handler, Naming
+from sam_on_moto.inside.place import ACCOUNT_ID, REGION
 from sam_on_moto.moto_patches import pinned
+from sam_on_moto.wire.ports import listen
 
 if TYPE_CHECKING:
-    from sam_on_moto.http.admin import Call
+    from sam_on_moto.gateway.admin import Admin, Call
+    from sam_on_moto.template.parts import Parts
 
 log = logging.getLogger(__name__)
 
+LOOPBACK = ("127.0.0.1", "localhost")
+
 Application = Callable[..., Iterable[bytes]]
-#: Takes a template and runs its code from now on.
+#: Takes a template and runs its code from now on, or raises Refused.
 Update = Callable[[Path], None]
+
+
+def parameters(text: str) -> dict[str, str]:
+    """A command line's parameters of the template. Raises ArgumentTypeError."""
+    try:
+        given = json.loads(text)
+    except ValueError:
+        given = None
+    if not isinstance(given, dict) or not all(
+        isinstance(value, str | int | float) for value in given.values()
+    ):
+        raise argparse.ArgumentTypeError(
+            f'{text} is no JSON object with a text for each name, such as \'{{"Name": "x"}}\''
+        )
+    return {
+        name: value if isinstance(value, str) else json.dumps(value)
+        for name, value in given.items()
+    }
 
 
 def environment(naming: Naming, state_dir: Path) -> None:
@@ -35,9 +60,9 @@ def environment(naming: Naming, state_dir: Path) -> None:
     os.environ.update(
         {
             naming.tag: str(state_dir),
-            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_DEFAULT_REGION": REGION,
             "AWS_EC2_METADATA_DISABLED": "true",
-            "MOTO_ACCOUNT_ID": "123456789012",
+            "MOTO_ACCOUNT_ID": ACCOUNT_ID,
         }
     )
 
@@ -46,135 +71,106 @@ class Serving:
     """The running parts of a cloud, ended together."""
 
     def __init__(
-        self,
-        cloud: Cloud,
-        end: Callable[[], None],
-        update: Update,
-        *,
-        calls: Mapping[Call, Handler],
-        around_moto: Callable[[Application], Application],
+        self, parts: Parts, admin: Admin, moto: Application, listener: socket.socket
     ) -> None:
-        from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-
-        from sam_on_moto.http.admin import Admin
-        from sam_on_moto.http.front import Front
+        from sam_on_moto.gateway.front import Front
         from sam_on_moto.wire.server import LoopbackServer
 
-        self.cloud = cloud
-        self.admin = Admin(cloud, end, update, calls)
-        moto = around_moto(DomainDispatcherApplication(create_backend_app))
-        self.server = LoopbackServer(cloud.port, Front(cloud, self.admin, moto))
-        cloud.port = self.server.port
-        self.on_bridge = lambda host, port: LoopbackServer(
-            port, Front(cloud, None, moto, hosts=(host,)), host
-        )
+        def front(admin: Admin | None, *hosts: str) -> Front:
+            return Front(parts.cloud, parts.functions, parts.gateway, admin, moto, hosts)
+
+        self.parts = parts
+        self.admin = admin
+        self._server = LoopbackServer(listener, front(admin, *LOOPBACK))
+        self.beside = lambda host, port: LoopbackServer(listen(port, host), front(None, host))
+        """beside(host, port): the same without admin calls at another address; not started."""
 
     def __enter__(self) -> Serving:
-        self.server.start()
+        self._server.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        for callback in reversed(self.cloud.on_shutdown):
+        cloud = self.parts.cloud
+        for callback in reversed(cloud.on_shutdown):
             try:
                 callback()
             except Exception:
                 log.exception("a part did not end in good order")
         with contextlib.suppress(FileNotFoundError):
-            (self.cloud.state_dir / "local.json").unlink()
+            (cloud.state_dir / "local.json").unlink()
 
 
 def build(
     cloud: Cloud,
+    listener: socket.socket,
     *,
     end: Callable[[], None],
     update: Update,
-    enforce_iam: bool = True,
     fast: bool = True,
     calls: Mapping[Call, Handler] | None = None,
     around_moto: Callable[[Application], Application] = lambda moto: moto,
 ) -> Serving:
-    """Hook moto and install every part. Raises PortTaken, MotoChanged. Once per process.
+    """Hook moto, make every part, and serve them where `listener` does. Once per process.
 
     Without `fast`, moto gets no patch that only makes it faster. A product adds its admin `calls`,
-    and its own application `around_moto`.
+    and its own application `around_moto`. Raises MotoChanged.
     """
     pinned.check_version()
     if fast:
         from sam_on_moto.speed import patches as speed_patches
 
         speed_patches.install(cloud)
-    from sam_on_moto.iam.access import Access
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
-    serving = Serving(cloud, end, update, calls=calls or {}, around_moto=around_moto)
-    cloud.access = Access(cloud.account_id, enforce=enforce_iam)
-    cloud.credentials = cloud.access.environment
-    cloud.may_assume = cloud.access.may_assume
-    cloud.read_prefix = partial(read_prefix, cloud)
-    _install_parts(cloud)
-    _hook_moto(cloud)
-    return serving
+    from sam_on_moto.gateway.admin import Admin, fire
+
+    moto = around_moto(DomainDispatcherApplication(create_backend_app))
+    parts = _parts(cloud)
+    _hook_moto(parts)
+    own: dict[Call, Handler] = {("POST", "fire"): partial(fire, parts.schedules)}
+    admin = Admin(cloud, end, update, {**own, **(calls or {})})
+    return Serving(parts, admin, moto, listener)
 
 
-def _install_parts(cloud: Cloud) -> None:
+def _parts(cloud: Cloud) -> Parts:
     """What runs beside moto."""
-    from sam_on_moto import step_functions
     from sam_on_moto.bus.bus import Bus
     from sam_on_moto.bus.schedules import Schedules
-    from sam_on_moto.functions.logs import LogWriter
+    from sam_on_moto.functions import step_functions
     from sam_on_moto.functions.registry import Functions
-    from sam_on_moto.http.gateway import Gateway
+    from sam_on_moto.gateway.gateway import Gateway
+    from sam_on_moto.template.parts import Parts
 
-    writer, bus = LogWriter(cloud), Bus(cloud)
-    cloud.write_log, cloud.put_event = writer.write, bus.put_event
-    cloud.functions = Functions(cloud)
-    cloud.functions.send_dead_letter = bus.send_to_queue
-    cloud.gateway = Gateway(cloud)
-    cloud.schedules = Schedules(cloud)
-    cloud.on_shutdown += [writer.close, cloud.functions.close, bus.close, cloud.schedules.close]
+    functions = Functions(cloud)
+    bus, gateway = Bus(functions), Gateway(cloud, functions)
+    schedules = Schedules(cloud, functions)
+    cloud.logs.start()
+    cloud.on_shutdown.extend([cloud.logs.close, functions.close, bus.close, schedules.close])
     cloud.reporters.update(
-        apis=cloud.gateway.report,
+        apis=gateway.report,
         iam=cloud.access.report,
-        functions=cloud.functions.report,
+        functions=functions.report,
         bus=bus.report,
-        schedules=cloud.schedules.report,
-        machines=lambda: step_functions.report(cloud),
+        schedules=schedules.report,
+        machines=step_functions.report,
     )
     bus.install()
+    return Parts(cloud, functions, gateway, schedules)
 
 
-def _hook_moto(cloud: Cloud) -> None:
+def _hook_moto(parts: Parts) -> None:
     """What moto lacks or does otherwise than AWS."""
-    from sam_on_moto import step_functions
+    from sam_on_moto.functions import step_functions
     from sam_on_moto.iam import gate
     from sam_on_moto.moto_patches import checksums, locks, quotas, secret_deletion
 
+    cloud = parts.cloud
     locks.install()  # around what makes tables fast
     checksums.install()
     secret_deletion.install()
     gate.install(cloud.access, cloud.operations)
-    step_functions.install(cloud)
+    step_functions.install(cloud.access, parts.functions)
     quotas.install()
-
-
-def read_prefix(cloud: Cloud, bucket: str, prefix: str) -> dict[str, bytes]:
-    """The objects below a prefix, by the rest of their keys.
-
-    Raises FileNotFoundError when there is no such bucket: what needs its files says so.
-    """
-    from moto.s3.exceptions import MissingBucket
-    from moto.s3.models import s3_backends
-
-    try:
-        keys = s3_backends[cloud.account_id]["aws"].get_bucket(bucket).keys
-    except MissingBucket:
-        raise FileNotFoundError(
-            f"s3://{bucket}/{prefix}: The specified bucket does not exist"
-        ) from None
-    return {
-        name.removeprefix(prefix): key.value
-        for name, key in keys.items()
-        if name.startswith(prefix) and hasattr(key, "value")
-    }
 
 
 def write_local(state_dir: Path, facts: Mapping[str, Any]) -> None:

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
+from sam_on_moto.iam.access import Access
+from sam_on_moto.inside import calls
+from sam_on_moto.inside.logs import LogWriter
+from sam_on_moto.inside.place import ACCOUNT_ID, REGION
 from sam_on_moto.moto_patches.supported import OPERATIONS, Operations
 from sam_on_moto.wire.messages import Request, Response
 
-if TYPE_CHECKING:
-    from sam_on_moto.bus.schedules import Schedules
-    from sam_on_moto.functions.registry import Functions
-    from sam_on_moto.http.gateway import Gateway
-    from sam_on_moto.iam.access import Access
-
-
 Handler = Callable[[Request], Response]
+
+
+class Refused(Exception):
+    """What was asked for cannot be done here; the message says what and why."""
 
 
 @dataclass(frozen=True)
@@ -32,33 +33,26 @@ class Naming:
     admin_header: str = "x-local-token"
 
 
-#: The server fills in what has this default, before any part is installed.
-_LATER: Any = None
-
-
-@dataclass
+@dataclass(frozen=True)
 class Cloud:
-    """One running local cloud."""
+    """One local cloud before its parts are made; each of them gets it."""
+
+    region: ClassVar[str] = REGION
+    account_id: ClassVar[str] = ACCOUNT_ID
 
     state_dir: Path
     port: int
     naming: Naming = field(default_factory=Naming)
-    region: str = "us-east-1"
-    account_id: str = "123456789012"
+    access: Access = field(repr=False, default_factory=Access)
+    """The keys that it issues, and what their holders may do."""
+    logs: LogWriter = field(repr=False, default_factory=LogWriter)
     put_event: Callable[[str, str, Mapping[str, Any], list[str]], None] = field(
-        repr=False, default=_LATER
+        repr=False, default=calls.put_event
     )
     """put_event(source, detail type, detail, resources): AWS's own event on the default bus."""
-    write_log: Callable[[str, str, list[str]], None] = field(repr=False, default=_LATER)
-    """write_log(log group, stream, lines): CloudWatch Logs, creating both."""
-    credentials: Callable[[str, str], dict[str, str]] = field(repr=False, default=_LATER)
-    """credentials(role ARN, session name) -> the role's keys, by the names of their variables.
-
-    AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN.
-    """
-    may_assume: Callable[[str, str], bool] = field(repr=False, default=lambda role, service: True)
-    """may_assume(role ARN, service principal): whether the service may act under the role now."""
-    read_prefix: Callable[[str, str], dict[str, bytes]] = field(repr=False, default=_LATER)
+    read_prefix: Callable[[str, str], dict[str, bytes]] = field(
+        repr=False, default=calls.read_prefix
+    )
     """read_prefix(bucket, prefix) -> relative key -> body, straight from moto's S3.
 
     Raises FileNotFoundError.
@@ -73,10 +67,6 @@ class Cloud:
     """Called once when the server ends in good order."""
     reporters: dict[str, Callable[[], Any]] = field(default_factory=dict)
     """What each part adds to the admin call `status` under its name; anything json.dumps takes."""
-    access: Access = field(repr=False, default=_LATER)
-    functions: Functions = field(repr=False, default=_LATER)
-    gateway: Gateway = field(repr=False, default=_LATER)
-    schedules: Schedules = field(repr=False, default=_LATER)
 
     @property
     def endpoint(self) -> str:

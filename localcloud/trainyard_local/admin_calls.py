@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sam_on_moto.cloud import Handler
-from sam_on_moto.http.admin import Call, json_object
+from sam_on_moto.gateway.admin import Call, json_object
 from sam_on_moto.wire.messages import Request, Response, json_response
 
 if TYPE_CHECKING:

@@ -42,7 +42,7 @@ _INHERITED = (
     "SSL_CERT_FILE",
 )
 
-#: What the server itself can be told (hyperpod_cluster.Settings, machine_image).
+#: What the server itself can be told (hyperpod.state.Settings, machines.image).
 _SETTINGS = "TRAINYARD_LOCAL_"
 
 Progress = Callable[[str], None]

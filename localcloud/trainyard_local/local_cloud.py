@@ -13,7 +13,6 @@ from trainyard_local.quirks import Quirks
 
 if TYPE_CHECKING:
     from sam_on_moto.iam.access import Principal
-    from trainyard_local.machines.cloud import Machines
 
 Application = Callable[..., Iterable[bytes]]
 
@@ -26,18 +25,16 @@ NAMING = Naming(
 )
 
 
-@dataclass
+@dataclass(frozen=True)
 class LocalCloud(Cloud):
     """One running local cloud with clusters, sessions and quirks."""
 
     naming: Naming = NAMING
     operations: Operations = field(repr=False, default_factory=lambda: OPERATIONS)
     session_port: int = 0
-    """Where sessions are served; 0 takes a free one, which then stands here."""
+    """Where sessions are served; 0 takes a free one."""
     quirks: Quirks = field(repr=False, default_factory=Quirks)
     """Ways of AWS that are played now and that nobody expects."""
-    machines: Machines | None = None
-    """Set where nodes are machines; None where they are processes."""
 
 
 def forbids(cloud: LocalCloud, principal: Principal, action: str) -> bool:

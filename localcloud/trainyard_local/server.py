@@ -19,11 +19,16 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sam_on_moto import assembly
-from trainyard_local import admin_calls
+from sam_on_moto.wire.ports import listen
+from trainyard_local import admin_calls, operations
 from trainyard_local.local_cloud import NAMING, LocalCloud, forbids, quirky_heads
+
+if TYPE_CHECKING:
+    from trainyard_local.hyperpod.state import NodeKind
+    from trainyard_local.sessions.service import Sessions
 
 log = logging.getLogger("trainyard.server")
 
@@ -59,7 +64,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=4780)
     parser.add_argument("--template", type=lambda text: Path(text).resolve(), required=True)
     parser.add_argument(
-        "--parameters", type=json.loads, default={}, help="JSON object of template parameters"
+        "--parameters",
+        type=assembly.parameters,
+        default={},
+        help="JSON object of template parameters",
     )
     parser.add_argument(
         "--nodes", choices=("processes", "machines"), default="processes", help="what a node is"
@@ -86,7 +94,7 @@ def _notifier(fd: int | None) -> Notify:
 def _explain(error: Exception) -> str:
     from sam_on_moto.moto_patches.pinned import MotoChanged
     from sam_on_moto.template.intrinsics import TemplateError
-    from sam_on_moto.wire.server import PortTaken
+    from sam_on_moto.wire.ports import PortTaken
     from trainyard_local.machines.host import Impossible
 
     if isinstance(error, PortTaken | TemplateError | MotoChanged | Impossible):
@@ -100,7 +108,7 @@ def _explain(error: Exception) -> str:
 def _kind(error: Exception) -> str:
     """What the caller of `up` may do about the error."""
     from sam_on_moto.template.intrinsics import TemplateError
-    from sam_on_moto.wire.server import PortTaken
+    from sam_on_moto.wire.ports import PortTaken
     from trainyard_local.machines.host import Impossible
 
     if _disk_full(error):
@@ -134,7 +142,7 @@ def _run(options: argparse.Namespace, notify: Notify) -> int:
         if options.nodes == "machines"
         else None
     )
-    cloud, serve = build(
+    serve, sessions = build(
         options.state_dir,
         options.port,
         enforce_iam=not options.no_iam,
@@ -144,15 +152,17 @@ def _run(options: argparse.Namespace, notify: Notify) -> int:
     )
     with serve:
         notify({"progress": "deploying the template"})
-        facts = deployment.make(cloud, translated, options.template)
-        gc.freeze()  # a collection would stop every thread for 0.1 s
+        facts = deployment.make(serve.parts, translated, options.template)
+        gc.freeze()  # and would hold up every thread for 0.1 s whenever it is looked through
         gc.enable()
+        facts["table"] = deployment.first("AWS::DynamoDB::Table")
+        facts["bucket"] = deployment.first("AWS::S3::Bucket")
         facts["nodes"] = options.nodes
-        facts["sessionPort"] = cloud.session_port
+        facts["sessionPort"] = sessions.port
         facts["adminToken"] = serve.admin.token
         facts["upSeconds"] = round(time.monotonic() - began, 3)
         assembly.write_local(options.state_dir, facts)
-        serve.admin.ready = True
+        serve.admin.deployed()
         notify({"ready": facts})
         ended.wait()
     return 0
@@ -166,32 +176,39 @@ def build(
     end: Callable[[], None],
     update: assembly.Update,
     image: Path | None = None,
-) -> tuple[LocalCloud, assembly.Serving]:
+) -> tuple[assembly.Serving, Sessions]:
     """Put a cloud with clusters together; with the image of a disk, its nodes are machines.
 
     Raises PortTaken, MotoChanged. Once per process.
     """
-    cloud = LocalCloud(state_dir, port)
+    listener = listen(port)
+    cloud = LocalCloud(
+        state_dir, listener.getsockname()[1], access=operations.access(enforce=enforce_iam)
+    )
     serving = assembly.build(
         cloud,
+        listener,
         end=end,
         update=update,
-        enforce_iam=enforce_iam,
         fast=os.environ.get(STOCK_SPEED) != "1",
         calls=admin_calls.calls(cloud),
         around_moto=partial(quirky_heads, cloud),
     )
     cloud.access.forbids.append(partial(forbids, cloud))
-    if image is not None:
-        from trainyard_local.machines.cloud import Machines
-
-        cloud.machines = Machines(cloud, image, serving.on_bridge)
-        cloud.on_shutdown.append(cloud.machines.close)
-    _install_nodes(cloud)
-    return cloud, serving
+    kind = None if image is None else _machine_nodes(cloud, image, serving)
+    return serving, _install_nodes(cloud, kind)
 
 
-def _install_nodes(cloud: LocalCloud) -> None:
+def _machine_nodes(cloud: LocalCloud, image: Path, serving: assembly.Serving) -> NodeKind:
+    from trainyard_local.hyperpod.node_kinds import MachineNodes
+    from trainyard_local.machines.cloud import Machines
+
+    machines = Machines(cloud, image, serving.beside)
+    cloud.on_shutdown.append(machines.close)
+    return MachineNodes(machines)
+
+
+def _install_nodes(cloud: LocalCloud, kind: NodeKind | None) -> Sessions:
     """SageMaker's clusters and Session Manager, backed by real nodes, and their prices."""
     from trainyard_local import faults
     from trainyard_local.hyperpod import prices
@@ -199,9 +216,9 @@ def _install_nodes(cloud: LocalCloud) -> None:
     from trainyard_local.sessions import service as sessions
 
     cloud.services[prices.SERVICE] = partial(prices.answer, cloud)
-    hyperpod.install(cloud)
-    sessions.install(cloud)
+    hyperpod.install(cloud, kind=kind)
     cloud.reporters["nodes"] = lambda: faults.status(cloud)
+    return sessions.install(cloud)
 
 
 if __name__ == "__main__":

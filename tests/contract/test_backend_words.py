@@ -16,7 +16,7 @@ from trainyard_contracts.hyperpod import HyperPodClusterSpec, HyperPodGroup
 CORE = ROOT / "layers/core/trainyard"
 SOURCES = [
     path
-    for directory in (CORE, ROOT / "functions")
+    for directory in (CORE, ROOT / "functions", ROOT / "localcloud/sam_on_moto")
     for path in sorted(directory.rglob("*.py"))
     if CORE / "backends" not in path.parents and path != CORE / "wiring.py"
 ]

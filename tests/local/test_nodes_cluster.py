@@ -17,7 +17,7 @@ from botocore.validate import ParamValidator
 from tests.support.node_cloud import ROLE, NodeCloud
 from tests.support.waiting import eventually
 
-from sam_on_moto.assembly import read_prefix
+from sam_on_moto.inside.calls import read_prefix
 from trainyard_contracts.files import AgentConfig
 from trainyard_contracts.hyperpod import ClusterStateChange
 from trainyard_local.hyperpod.cluster import LocalCluster
@@ -490,9 +490,7 @@ def test_a_cluster_whose_lifecycle_bucket_is_missing_fails_and_can_be_deleted(
     nodes: NodeCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        nodes.cloud,
-        "read_prefix",
-        lambda bucket, prefix: read_prefix(nodes.cloud, "no-such-bucket", prefix),
+        nodes, "read_prefix", lambda bucket, prefix: read_prefix("no-such-bucket", prefix)
     )
     nodes.sagemaker.create_cluster(**nodes.request("bucketless", workers=1))
     cluster = nodes.hyperpod.find("bucketless")
@@ -554,7 +552,7 @@ def raising(
     nodes: NodeCloud, times: int, role: str = "Node"
 ) -> Callable[[str, str], dict[str, str]]:
     """Impossible credentials, so often, for nodes of that role: a defect of the local cloud."""
-    give, left = nodes.cloud.credentials, iter(range(times))
+    give, left = nodes.cloud.access.environment, iter(range(times))
 
     def credentials(arn: str, name: str) -> dict[str, str]:
         if arn.endswith(f"/{role}") and next(left, None) is not None:
@@ -573,7 +571,7 @@ def test_a_launch_that_raises_fails_the_cluster_with_the_reason(
         del request["NodeProvisioningMode"]
         request["InstanceGroups"][1]["ExecutionRole"] += "OfWorkers"
     monkeypatch.setattr(
-        nodes.cloud, "credentials", raising(nodes, 1, "Node" if mode else "NodeOfWorkers")
+        nodes.cloud.access, "environment", raising(nodes, 1, "Node" if mode else "NodeOfWorkers")
     )
     nodes.sagemaker.create_cluster(**request)
     cluster = nodes.hyperpod.find("raising")
@@ -593,7 +591,7 @@ def test_a_worker_whose_launch_raises_is_retried_as_any_other(
 ) -> None:
     request = nodes.request("raising-worker", workers=1)
     request["InstanceGroups"][1]["ExecutionRole"] += "OfWorkers"
-    monkeypatch.setattr(nodes.cloud, "credentials", raising(nodes, 1, "NodeOfWorkers"))
+    monkeypatch.setattr(nodes.cloud.access, "environment", raising(nodes, 1, "NodeOfWorkers"))
     nodes.sagemaker.create_cluster(**request)
     cluster = nodes.hyperpod.find("raising-worker")
     eventually(

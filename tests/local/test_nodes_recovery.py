@@ -76,18 +76,16 @@ def test_a_node_whose_reason_asks_for_it_is_repaired_once_no_job_is_left_on_it(
     assert len([event for event in described(nodes) if words in event]) == 1, "once"
 
 
-def test_a_node_that_is_under_repair_is_not_repaired_beside_it(
-    nodes: NodeCloud, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_node_that_is_under_repair_is_not_repaired_beside_it(nodes: NodeCloud) -> None:
     cluster = nodes.create("main")
     node = nodes.workers(cluster)[0]
     begun: list[str] = []
-    monkeypatch.setattr(LocalCluster, "reboot", lambda self, node: begun.append(node.name))
+    repairs = {"Reboot": lambda node: begun.append(node.name)}
     node.status = "ShuttingDown"
-    repaired = hyperpod_recovery.repair(cluster, node.name, "Reboot")
+    repaired = hyperpod_recovery.repair(cluster, repairs, node.name, "Reboot")
     assert (repaired, begun) == (False, [])
     node.status = "Running"
-    assert hyperpod_recovery.repair(cluster, node.name, "Reboot")
+    assert hyperpod_recovery.repair(cluster, repairs, node.name, "Reboot")
     assert begun == [node.name]
 
 

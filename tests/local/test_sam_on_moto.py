@@ -24,17 +24,18 @@ from tests.support.waiting import eventually
 
 import sam_on_moto
 
-EXAMPLE = Path(sam_on_moto.__file__).parent / "example/template.yaml"
+HOME = Path(sam_on_moto.__file__).parent
+EXAMPLE = HOME / "example/template.yaml"
 
 
-def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+def start(folder: Path, *arguments: str, cwd: Path | None = None) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "sam_on_moto", *arguments]
     environment = {"PATH": os.environ["PATH"], "TMPDIR": str(folder)}
     if "PYTHONPATH" in os.environ:
         environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
     return subprocess.Popen(
         command,
-        cwd=folder,
+        cwd=cwd or folder,
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -129,6 +130,25 @@ def test_the_example_works_with_and_without_the_patches_for_speed(shop: dict[str
     assert item["state"] == {"S": "shipped"}
     assert call(shop, "GET", "/orders/2") == (404, {"message": "no order 2"})
     assert send(shop["apiUrl"] + "/orders/1", "GET", b"", {})[0] == 403
+
+
+def test_the_line_that_the_page_begins_with_works_in_the_folder_that_it_names(
+    tmp_path: Path,
+) -> None:
+    """Rooms are on the path of modules there, so none may have a name of the standard library."""
+    [line] = [text for text in (HOME / "README.md").read_text().splitlines() if "example/" in text
+              and text.startswith("    ")]  # fmt: skip
+    assert line == "    python -m sam_on_moto example/template.yaml"
+    process = start(tmp_path, *line.split()[3:], "--port", "0", cwd=HOME)
+    try:
+        shop = printed(process)
+        placed = {"id": "1", "state": "placed", "what": "tea"}
+        assert call(shop, "PUT", "/orders/1", {"what": "tea"}) == (201, placed)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=patient(10))
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_what_only_trainyard_does_is_refused(shop: dict[str, Any]) -> None:

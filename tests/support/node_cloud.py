@@ -19,11 +19,14 @@ from tests.support.spec_parts import FILESYSTEM
 from tests.support.waiting import eventually
 
 import trainyard_trainers
+from sam_on_moto.iam.access import Access
+from sam_on_moto.inside.logs import LogWriter
 from trainyard_agent import host
 from trainyard_agent.host import atomic_file, slurm_settings
 from trainyard_local import faults
 from trainyard_local.hyperpod import service as hyperpod
-from trainyard_local.hyperpod.cluster import LocalCluster, Settings
+from trainyard_local.hyperpod.cluster import LocalCluster
+from trainyard_local.hyperpod.state import Settings
 from trainyard_local.local_cloud import LocalCloud
 from trainyard_local.nodes import processes as node_processes
 from trainyard_local.nodes.node import Node
@@ -57,6 +60,30 @@ def main():
 """
 
 
+class AnyRole(Access):
+    """Every role is there, trusts everybody, and has the same keys."""
+
+    def may_assume(self, role_arn: str, service: str) -> bool:
+        return True
+
+    def environment(self, role_arn: str, session: str) -> dict[str, str]:
+        return {
+            "AWS_ACCESS_KEY_ID": "node", "AWS_SECRET_ACCESS_KEY": "secret",
+            "AWS_SESSION_TOKEN": "token",
+        }  # fmt: skip
+
+
+class KeptLogs(LogWriter):
+    """What is logged, by group and stream."""
+
+    def __init__(self, kept: dict[str, list[str]]) -> None:
+        super().__init__()
+        self._kept = kept
+
+    def write(self, group: str, stream: str, lines: list[str]) -> None:
+        self._kept.setdefault(f"{group}:{stream}", []).extend(lines)
+
+
 class NodeCloud:
     """What tests use: boto3 clients, all that was published and logged, and lifecycle files."""
 
@@ -67,18 +94,17 @@ class NodeCloud:
         self._moto = ThreadedMotoServer(ip_address="127.0.0.1", port=free_port(4900), verbose=False)
         self._moto.start()
         port = int(self._moto.get_host_and_port()[1])
-        self.cloud = LocalCloud(state_dir, port, session_port=free_port(4950))
-        self.cloud.put_event = lambda source, kind, detail, resources: self.events.append(
-            (kind, json.loads(json.dumps(detail)))
+        self.cloud = LocalCloud(
+            state_dir.resolve(),
+            port,
+            access=AnyRole(),
+            logs=KeptLogs(self.logs),
+            put_event=lambda source, kind, detail, resources: self.events.append(
+                (kind, json.loads(json.dumps(detail)))
+            ),
+            read_prefix=lambda bucket, prefix: self.read_prefix(bucket, prefix),
+            session_port=free_port(4950),
         )
-        self.cloud.write_log = lambda group, stream, lines: self.logs.setdefault(
-            f"{group}:{stream}", []
-        ).extend(lines)
-        self.cloud.credentials = lambda role, name: {
-            "AWS_ACCESS_KEY_ID": "node", "AWS_SECRET_ACCESS_KEY": "secret",
-            "AWS_SESSION_TOKEN": "token",
-        }  # fmt: skip
-        self.cloud.read_prefix = lambda bucket, prefix: dict(self.files)
         self.hyperpod = hyperpod.install(
             self.cloud, Settings(slurm_port=22000, **{"retry_seconds": 0.2, **settings})
         )
@@ -90,6 +116,9 @@ class NodeCloud:
             secrets.exceptions.ResourceExistsException
         ):  # moto's state outlives a cloud of the same process
             secrets.create_secret(Name="trainyard/test/agent-key", SecretString="k" * 64)
+
+    def read_prefix(self, bucket: str, prefix: str) -> dict[str, bytes]:
+        return dict(self.files)
 
     def client(self, service: str) -> Any:
         keys = {

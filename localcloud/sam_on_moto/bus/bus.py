@@ -15,8 +15,8 @@ from datetime import datetime, timezone
 from typing import Any
 
 from sam_on_moto.bus import patterns
-from sam_on_moto.cloud import Cloud
-from sam_on_moto.functions.registry import NoSuchFunction, NotAllowed
+from sam_on_moto.functions.registry import Functions, NoSuchFunction, NotAllowed
+from sam_on_moto.inside.calls import send_to_queue
 from sam_on_moto.moto_patches.pinned import replace
 
 log = logging.getLogger(__name__)
@@ -30,8 +30,8 @@ LAMBDA, SQS = "lambda", "sqs"
 class Bus:
     """Delivery of every bus's rules."""
 
-    def __init__(self, cloud: Cloud) -> None:
-        self._cloud = cloud
+    def __init__(self, functions: Functions) -> None:
+        self._functions = functions
         self._deliveries = ThreadPoolExecutor(8, thread_name_prefix="bus")
         self.delivered = 0
         self.failed = 0
@@ -46,20 +46,6 @@ class Bus:
         replace(
             Rule, "send_to_targets", send, parameters=("self", "original_event", "transform_input")
         )
-
-    def put_event(
-        self, source: str, detail_type: str, detail: Mapping[str, Any], resources: list[str]
-    ) -> None:
-        """An AWS service's event on the default bus."""
-        from moto.events.models import events_backends
-
-        entry = {
-            "Source": source,
-            "DetailType": detail_type,
-            "Detail": json.dumps(detail, default=str),
-            "Resources": resources,
-        }
-        events_backends[self._cloud.account_id][self._cloud.region].put_events([entry])
 
     def dispatch(self, rule: Any, event: Mapping[str, Any]) -> None:
         pattern = rule.event_pattern.get_pattern()
@@ -92,10 +78,10 @@ class Bus:
 
     def _send(self, rule: Any, arn: str, payload: str) -> None:
         if arn.split(":")[2] == SQS:
-            self.send_to_queue(arn, payload.encode(), {})
+            send_to_queue(arn, payload.encode(), {})
             return
-        self._cloud.functions.check_permission(arn, "events.amazonaws.com", rule.arn)
-        self._cloud.functions.invoke_later(arn, payload.encode())
+        self._functions.check_permission(arn, "events.amazonaws.com", rule.arn)
+        self._functions.invoke_later(arn, payload.encode())
 
     def _give_up(
         self, rule: Any, target: Mapping[str, Any], payload: str, error: Exception | None
@@ -111,18 +97,7 @@ class Bus:
                 "RULE_ARN": rule.arn,
                 "TARGET_ARN": target["Arn"],
             }
-            self.send_to_queue(queue, payload.encode(), attributes)
-
-    def send_to_queue(self, arn: str, body: bytes, attributes: Mapping[str, str]) -> None:
-        from moto.sqs.models import sqs_backends
-
-        _, _, _, region, account, name = arn.split(":")
-        encoded = {
-            key: {"DataType": "String", "StringValue": value} for key, value in attributes.items()
-        }
-        sqs_backends[account][region].send_message(
-            name, body.decode("utf-8", "replace"), message_attributes=encoded
-        )
+            send_to_queue(queue, payload.encode(), attributes)
 
     def report(self) -> dict[str, int]:
         return {"delivered": self.delivered, "failed": self.failed}

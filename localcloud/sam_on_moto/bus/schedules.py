@@ -17,7 +17,9 @@ from datetime import datetime, timezone
 from typing import Any
 
 from sam_on_moto.cloud import Cloud
+from sam_on_moto.functions.registry import Functions
 from sam_on_moto.iam.access import Denied
+from sam_on_moto.inside.calls import send_to_queue
 
 log = logging.getLogger(__name__)
 
@@ -41,8 +43,9 @@ class Schedule:
 class Schedules:
     """Fires each schedule one interval after it was made, and then at that rate."""
 
-    def __init__(self, cloud: Cloud) -> None:
+    def __init__(self, cloud: Cloud, functions: Functions) -> None:
         self._cloud = cloud
+        self._functions = functions
         self._schedules: dict[str, Schedule] = {}
         self._changed = threading.Condition()
         self._closed = False
@@ -103,14 +106,14 @@ class Schedules:
             self._cloud.access.require_role(
                 target["RoleArn"], "scheduler", "lambda:InvokeFunction", target["Arn"]
             )
-            self._cloud.functions.invoke_later(target["Arn"], payload.encode())
+            self._functions.invoke_later(target["Arn"], payload.encode())
             schedule.fired += 1
             schedule.last_error = ""
         except Denied as denied:
             schedule.last_error = str(denied)
             queue = target.get("DeadLetterConfig", {}).get("Arn")
             if queue:
-                self._cloud.functions.send_dead_letter(
+                send_to_queue(
                     queue,
                     payload.encode(),
                     {"ERROR_CODE": "AWS.Lambda.AccessDenied", "ERROR_MESSAGE": str(denied)},

@@ -1,1 +1,1 @@
-"""Lambda functions, each in runtime processes of its own."""
+"""Lambda functions, each in runtime processes of its own, and the machines that call them."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +17,7 @@ from sam_on_moto.cloud import Cloud
 from sam_on_moto.functions.runtime_api import Invocation
 from sam_on_moto.functions.workers import FunctionConfig, Pool, worker_environment
 from sam_on_moto.iam import policies
+from sam_on_moto.inside.calls import send_to_queue
 
 log = logging.getLogger(__name__)
 
@@ -57,14 +58,14 @@ class Functions:
         self._functions: dict[str, Function] = {}
         self._retired: list[Pool] = []
         self._asynchronous = ThreadPoolExecutor(32, thread_name_prefix="async-invoke")
-        self.send_dead_letter: Callable[[str, bytes, Mapping[str, str]], None] = lambda *_: None
         self.lost: list[dict[str, str]] = []
         self._lock = threading.Lock()
 
-    def add(self, config: FunctionConfig, *, most: int = MOST_WORKERS) -> Function:
-        function = Function(config, self._pool(config, most))
-        self._functions[config.name] = function
-        return function
+    def add(
+        self, config: FunctionConfig, *, most: int = MOST_WORKERS, dead_letters: str | None = None
+    ) -> None:
+        pool = self._pool(config, most)
+        self._functions[config.name] = Function(config, pool, dead_letters=dead_letters)
 
     def replace(self, config: FunctionConfig, *, most: int = MOST_WORKERS) -> None:
         """Give a function another configuration and code; what it does now it ends as it began."""
@@ -75,7 +76,7 @@ class Functions:
 
     def _pool(self, config: FunctionConfig, most: int) -> Pool:
         def environment() -> dict[str, str]:
-            credentials = self._cloud.credentials(config.role, config.name)
+            credentials = self._cloud.access.environment(config.role, config.name)
             return worker_environment(
                 config,
                 tag=self._cloud.naming.tag,
@@ -86,7 +87,7 @@ class Functions:
             )
 
         return Pool(
-            config, environment, self._cloud.write_log, most=most, keep=min(KEEP_WORKERS, most)
+            config, environment, self._cloud.logs.write, most=most, keep=min(KEEP_WORKERS, most)
         )
 
     def get(self, name_or_arn: str) -> Function:
@@ -144,7 +145,7 @@ class Functions:
             self._cloud.access.require_role(
                 function.config.role, function.config.name, "sqs:SendMessage", function.dead_letters
             )
-            self.send_dead_letter(
+            send_to_queue(
                 function.dead_letters,
                 payload,
                 {"RequestID": outcome.request_id, "ErrorCode": "200", "ErrorMessage": error[:1024]},

@@ -72,6 +72,10 @@ class RuntimeApi:
         self.current = invocation
         self._inbox.put(invocation)
 
+    def forget(self) -> None:
+        """The invocation has its answer, or its time is over: nothing of it is taken any more."""
+        self.current = None
+
     def close(self) -> None:
         self._inbox.put(None)
         try:
@@ -158,7 +162,7 @@ class _Handler(QuickHandler):
         elif current is None or current.request_id != parts[1]:
             self._answer(400, b'{"errorType":"InvalidRequestID"}')
         else:
-            self.server.current = None
+            self.server.forget()
             self._answer(202, b'{"status":"OK"}')
             current.answer(body, failed=parts[2] == "error")
 

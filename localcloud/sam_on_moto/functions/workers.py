@@ -96,7 +96,7 @@ class Worker:
         if not self.alive:
             self._fail_current()
         if not invocation.done.wait(max(0.0, invocation.deadline - time.time())):
-            self.api.current = None
+            self.api.forget()
             invocation.fail(
                 "Sandbox.Timedout",
                 f"RequestId: {invocation.request_id} Error: "

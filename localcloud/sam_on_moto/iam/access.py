@@ -14,12 +14,17 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-from sam_on_moto.iam import policies
+from sam_on_moto.iam import arns, policies
+from sam_on_moto.inside.place import ACCOUNT_ID
 
 log = logging.getLogger(__name__)
 
 #: IAM is eventually consistent: a service cannot use a new role at once. AWS names no time.
 ROLE_SPREADS_SECONDS = 0.5
+
+
+PassedRoles = Callable[[str, Mapping[str, Any]], list[str]]
+"""passed_roles(action, parameters) -> ARNs; who may not pass them may not do the action."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +61,22 @@ class Denied(Exception):
 class Access:
     """Keys and decisions.
 
-    With enforce=False roles may do everything, but keys are still checked.
+    With enforce=False roles may do everything, but keys are still checked. `finders` know by
+    service what a request touches, and `passed_roles` which roles it passes to the service.
     """
 
-    def __init__(self, account_id: str, *, enforce: bool = True) -> None:
+    def __init__(
+        self,
+        account_id: str = ACCOUNT_ID,
+        *,
+        enforce: bool = True,
+        finders: Mapping[str, arns.Finder] = arns.FINDERS,
+        passed_roles: Mapping[str, PassedRoles] | None = None,
+    ) -> None:
         self.account_id = account_id
         self.enforce = enforce
+        self.finders = finders
+        self.passed_roles = passed_roles or {}
         self.forbids: list[Callable[[Principal, str], bool]] = []
         """Each is asked before the policies whether it refuses the principal the action."""
         self.denials: collections.deque[dict[str, str]] = collections.deque(maxlen=100)

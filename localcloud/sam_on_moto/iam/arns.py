@@ -25,11 +25,20 @@ class Namer:
         )
 
 
+Finder = Callable[[str, Parameters, str, Namer], list[str]]
+"""finder(action, parameters, path, namer) -> the ARNs of what a request of its service touches."""
+
+
 def resources(
-    service: str, action: str, parameters: Parameters, path: str, namer: Namer
+    finders: Mapping[str, Finder],
+    service: str,
+    action: str,
+    parameters: Parameters,
+    path: str,
+    namer: Namer,
 ) -> list[str]:
     """ARNs of the request's resources; ["*"] for a service or action that has none we know."""
-    finder = _FINDERS.get(service)
+    finder = finders.get(service)
     return (finder(action, parameters, path, namer) if finder else []) or ["*"]
 
 
@@ -70,50 +79,6 @@ def _states(action: str, p: Parameters, path: str, n: Namer) -> list[str]:
     # SendTask* name no resource. On AWS, too, a policy restricts them to "*" or to a machine that
     # the request does not carry.
     return [p[key] for key in ("stateMachineArn", "executionArn", "resourceArn") if p.get(key)][:1]
-
-
-def _sagemaker(action: str, p: Parameters, path: str, n: Namer) -> list[str]:
-    if p.get("ClusterName"):
-        name = p["ClusterName"]
-        return [name if name.startswith("arn:") else n.arn("sagemaker", f"cluster/{name}")]
-    if p.get("TrainingJobName"):
-        return [n.arn("sagemaker", f"training-job/{p['TrainingJobName']}")]
-    return [p["ResourceArn"]] if p.get("ResourceArn") else []
-
-
-def _ssm(action: str, p: Parameters, path: str, n: Namer) -> list[str]:
-    if action == "StartSession":
-        target = p["Target"]
-        return [
-            _session_target(target, n),
-            *([_document(p["DocumentName"], n)] if p.get("DocumentName") else []),
-        ]
-    if action in ("TerminateSession", "ResumeSession"):
-        return [n.arn("ssm", f"session/{p['SessionId']}")]
-    if p.get("Name"):
-        return [n.arn("ssm", "parameter/" + p["Name"].lstrip("/"))]
-    return []
-
-
-def _session_target(target: str, n: Namer) -> str:
-    """HyperPod's nodes are managed instances, as AWS's samples for HyperPod have it.
-
-    An instance's id is the session's target.
-    """
-    if target.startswith(("sagemaker-cluster:", "mi-")):
-        return n.arn("ssm", f"managed-instance/{target}")
-    if target.startswith("ecs:"):
-        return n.arn("ecs", "task/" + target.removeprefix("ecs:").replace("_", "/"))
-    return n.arn("ec2", f"instance/{target}")
-
-
-def _document(name: str, n: Namer) -> str:
-    """Documents that AWS owns have no account in their ARN."""
-    return (
-        f"arn:aws:ssm:{n.region}::document/{name}"
-        if name.startswith("AWS-")
-        else n.arn("ssm", f"document/{name}")
-    )
 
 
 def _secretsmanager(action: str, p: Parameters, path: str, n: Namer) -> list[str]:
@@ -170,14 +135,13 @@ def _sts(action: str, p: Parameters, path: str, n: Namer) -> list[str]:
     return [p["RoleArn"]] if p.get("RoleArn") else []
 
 
-_FINDERS: dict[str, Callable[[str, Parameters, str, Namer], list[str]]] = {
+#: By a service's signing name. What a product does besides, it adds.
+FINDERS: dict[str, Finder] = {
     "dynamodb": _dynamodb,
     "events": _events,
     "sqs": _sqs,
     "sns": _sns,
     "states": _states,
-    "sagemaker": _sagemaker,
-    "ssm": _ssm,
     "secretsmanager": _secretsmanager,
     "logs": _logs,
     "lambda": _lambda,

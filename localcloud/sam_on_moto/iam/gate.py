@@ -159,7 +159,7 @@ def _demands(
     context = _tags(parameters)
     demands: list[tuple[str, str, policies.Context]] = []
     for index, resource in enumerate(
-        arns.resources(service, action, parameters, response.path, namer)
+        arns.resources(access.finders, service, action, parameters, response.path, namer)
     ):
         name = _action(service, action, parameters, index)
         demands.append(
@@ -173,7 +173,8 @@ def _demands(
                 },
             )
         )
-    for role in _passed_roles(service, action, parameters):
+    passed = access.passed_roles.get(service)
+    for role in passed(action, parameters) if passed else []:
         demands.append(("iam:PassRole", role, {"iam:passedtoservice": f"{service}.amazonaws.com"}))
     return demands
 
@@ -184,18 +185,6 @@ def _action(service: str, action: str, parameters: Mapping[str, Any], index: int
     if service == "lambda" and action == "Invoke":
         action = "InvokeFunction"
     return f"{service}:{action}"
-
-
-def _passed_roles(service: str, action: str, parameters: Mapping[str, Any]) -> list[str]:
-    if service == "sagemaker" and action in ("CreateCluster", "UpdateCluster"):
-        return sorted(
-            {
-                g["ExecutionRole"]
-                for g in parameters.get("InstanceGroups") or []
-                if g.get("ExecutionRole")
-            }
-        )
-    return []
 
 
 def _tags(parameters: Mapping[str, Any]) -> dict[str, str | list[str]]:

@@ -126,10 +126,8 @@ def _signature(
     )
     recomputed.context["timestamp"] = timestamp
     region, service = scope
-    signer = _Signer(
-        Credentials(principal.access_key_id, principal.secret_access_key), service, region
-    )
-    signer.signed = frozenset(signed)
+    credentials = Credentials(principal.access_key_id, principal.secret_access_key)
+    signer = _Signer(credentials, service, region, frozenset(signed))
     canonical = signer.canonical_request(recomputed)
     return str(signer.signature(signer.string_to_sign(recomputed, canonical), recomputed))
 
@@ -137,11 +135,15 @@ def _signature(
 class _Signer(SigV4Auth):  # type: ignore[misc]
     """SigV4 over the headers that the caller chose to sign, no more and no less."""
 
-    signed: frozenset[str] = frozenset()
+    def __init__(
+        self, credentials: Credentials, service: str, region: str, signed: frozenset[str]
+    ) -> None:
+        super().__init__(credentials, service, region)
+        self._signed = signed
 
     def headers_to_sign(self, request: AWSRequest) -> HTTPMessage:
         chosen = HTTPMessage()
         for name, value in request.headers.items():
-            if name.lower() in self.signed:
+            if name.lower() in self._signed:
                 chosen[name.lower()] = value
         return chosen

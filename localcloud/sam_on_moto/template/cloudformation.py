@@ -241,6 +241,8 @@ def _complaints(resources: Mapping[str, Any]) -> Iterator[str]:
             yield f"{logical_id} ({resource['Type']}): the attribute {attribute} is not supported"
         for name in sorted(set(resource.get("Properties", {})) - kind.properties):
             yield f"{logical_id} ({resource['Type']}): the property {name} is not supported"
+        for complaint in kind.complaints(resource.get("Properties", {})):
+            yield f"{logical_id} ({resource['Type']}): {complaint}"
 
 
 def _order(resources: Mapping[str, Any]) -> list[str]:

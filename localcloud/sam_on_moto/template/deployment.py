@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sam_on_moto.cloud import Cloud
 from sam_on_moto.template import cloudformation, sam
 from sam_on_moto.template.cloudformation import Stack
+from sam_on_moto.template.parts import Parts
 from sam_on_moto.template.resources import Maker
 
 
@@ -23,7 +23,7 @@ class Deployment:
     def __init__(self, state_dir: Path, parameters: Mapping[str, str]) -> None:
         self._code = state_dir / "functions"
         self._parameters = parameters
-        self._cloud: Cloud
+        self._parts: Parts
         self._stack: Stack
         self._versions = 0
         self._lock = threading.Lock()
@@ -34,11 +34,11 @@ class Deployment:
         cloudformation.check(translated, self._parameters)
         return translated
 
-    def make(self, cloud: Cloud, translated: Mapping[str, Any], template: Path) -> dict[str, Any]:
+    def make(self, parts: Parts, translated: Mapping[str, Any], template: Path) -> dict[str, Any]:
         """Make the stack; returns the contents of local.json. Raises TemplateError."""
-        self._cloud = cloud
+        self._parts = parts
         self._stack = cloudformation.deploy(
-            cloud, cloud.naming.stack, translated, self._parameters, self._maker()
+            parts.cloud, parts.cloud.naming.stack, translated, self._parameters, self._maker()
         )
         self._warm()
         return self._facts(template)
@@ -52,9 +52,18 @@ class Deployment:
         with self._lock:
             self._versions += 1
             self._stack = cloudformation.update(
-                self._cloud, self._stack, self.translated(template), self._parameters, self._maker()
+                self._parts.cloud,
+                self._stack,
+                self.translated(template),
+                self._parameters,
+                self._maker(),
             )
             self._warm()
+
+    def first(self, type_name: str) -> str | None:
+        """The physical id of the stack's first resource of this type."""
+        found = self._stack.of_type(type_name)
+        return found[0].physical_id if found else None
 
     @property
     def _staged(self) -> Path:
@@ -62,32 +71,27 @@ class Deployment:
 
     def _maker(self) -> Maker:
         opt = self._code / "opt"
-        return Maker(self._cloud, self._staged, lambda layers: sam.merge_layers(layers, opt))
+        return Maker(self._parts, self._staged, lambda layers: sam.merge_layers(layers, opt))
 
     def _warm(self) -> None:
-        """The first request and the first steps of a run must not wait for an interpreter to start.
+        """Whoever calls a function for the first time must not wait for an interpreter to start.
 
         A function that only a schedule calls may.
         """
-        cloud = self._cloud
-        cloud.functions.warm(
-            {name: 1 for name in cloud.functions.names() if not cloud.schedules.calls(name)}
-        )
+        functions, schedules = self._parts.functions, self._parts.schedules
+        functions.warm({name: 1 for name in functions.names() if not schedules.calls(name)})
 
     def _facts(self, template: Path) -> dict[str, Any]:
-        cloud, stack = self._cloud, self._stack
-        apis = stack.of_type("AWS::ApiGatewayV2::Api")
-        tables, buckets = stack.of_type("AWS::DynamoDB::Table"), stack.of_type("AWS::S3::Bucket")
+        cloud, stack, gateway = self._parts.cloud, self._stack, self._parts.gateway
+        api = self.first("AWS::ApiGatewayV2::Api")
         return {
             "pid": os.getpid(),
             "endpoint": cloud.endpoint,
-            "apiUrl": cloud.gateway.url(apis[0].physical_id) if apis else None,
+            "apiUrl": gateway.url(api) if api else None,
             "region": cloud.region,
             "accountId": cloud.account_id,
             "accessKeyId": cloud.access.owner.access_key_id,
             "secretAccessKey": cloud.access.owner.secret_access_key,
-            "table": tables[0].physical_id if tables else None,
-            "bucket": buckets[0].physical_id if buckets else None,
             "stateDir": str(cloud.state_dir),
             "template": str(template),
             "stack": stack.name,

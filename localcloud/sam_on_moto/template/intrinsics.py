@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sam_on_moto.cloud import Refused
+
 _PLACEHOLDER = re.compile(r"\$\{(!?)([^}]+)\}")
 NO_VALUE = object()
 
 
-class TemplateError(Exception):
+class TemplateError(Refused):
     """The template cannot be deployed; the message says which resource and why."""
 
 

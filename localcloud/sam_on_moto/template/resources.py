@@ -1,21 +1,22 @@
-"""The resource types the template uses, each made in moto's backend or in one of our own parts."""
+"""The resource types, each made in moto's backend or in one of our own parts."""
 
 from __future__ import annotations
 
 import json
 import secrets
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sam_on_moto import step_functions
 from sam_on_moto.bus import bus, patterns
-from sam_on_moto.cloud import Cloud
+from sam_on_moto.functions import step_functions
 from sam_on_moto.functions.registry import MOST_WORKERS
 from sam_on_moto.functions.workers import FunctionConfig
 from sam_on_moto.iam.managed_policies import MANAGED_POLICIES
 from sam_on_moto.template.intrinsics import TemplateError
+from sam_on_moto.template.parts import Parts
 
 Made = tuple[str, dict[str, Any]]
 
@@ -36,15 +37,16 @@ class Wanted:
 
 
 class Maker:
-    """What the resource types need to be made: the cloud, and where code lies.
+    """What the resource types need to be made: the cloud's parts, and where code lies.
 
     `Code` and `Content` name staged folders.
     """
 
     def __init__(
-        self, cloud: Cloud, code_dir: Path, layer_dir: Callable[[list[Path]], Path]
+        self, parts: Parts, code_dir: Path, layer_dir: Callable[[list[Path]], Path]
     ) -> None:
-        self.cloud = cloud
+        self.parts = parts
+        self.cloud = parts.cloud
         self.code_dir = code_dir
         self.layer_dir = layer_dir
         self.layers: dict[str, Path] = {}
@@ -53,7 +55,7 @@ class Maker:
         return f"arn:aws:{service}:{self.cloud.region}:{self.cloud.account_id}:{rest}"
 
     def staged(self, location: Mapping[str, str]) -> Path:
-        path = self.code_dir / location["S3Key"]
+        path = self.code_dir / location.get("S3Key", "it has no S3Key")
         if not path.is_dir():
             raise TemplateError(f"no code was packaged for {location}")
         return path
@@ -66,10 +68,14 @@ class Maker:
 
 @dataclass(frozen=True)
 class Kind:
-    """A resource type: the properties it understands, and how it is made."""
+    """A resource type: the properties it understands, and how it is made.
+
+    `complaints` tells what can be known to be wrong with them before anything is made.
+    """
 
     properties: frozenset[str]
     make: Callable[[Maker, Wanted], Made]
+    complaints: Callable[[Mapping[str, Any]], list[str]]
 
 
 TYPES: dict[str, Kind] = {}
@@ -92,7 +98,9 @@ def update_of(
 
 
 def resource(
-    type_name: str, properties: str
+    type_name: str,
+    properties: str,
+    complaints: Callable[[Mapping[str, Any]], list[str]] = lambda properties: [],
 ) -> Callable[[Callable[[Maker, Wanted], Made]], Callable[[Maker, Wanted], Made]]:
     """Register a resource type.
 
@@ -101,7 +109,7 @@ def resource(
     """
 
     def register(make: Callable[[Maker, Wanted], Made]) -> Callable[[Maker, Wanted], Made]:
-        TYPES[type_name] = Kind(frozenset(properties.split()), make)
+        TYPES[type_name] = Kind(frozenset(properties.split()), make, complaints)
         return make
 
     return register
@@ -270,24 +278,41 @@ def _update_layer(maker: Maker, want: Wanted, physical_id: str) -> None:
     maker.layers[physical_id] = maker.staged(want.properties["Content"])
 
 
+def _function_complaints(properties: Mapping[str, Any]) -> list[str]:
+    """A function of another language would be run as Python; one of another Python is run."""
+    lacking = [f"it needs {name}" for name in ("Handler", "Runtime") if name not in properties]
+    runtime = properties.get("Runtime")
+    if isinstance(runtime, str) and not runtime.startswith("python3."):
+        own = f"python{sys.version_info.major}.{sys.version_info.minor}"
+        lacking.append(f"the runtime {runtime} is not supported; functions run in {own} here")
+    return lacking
+
+
 @resource(
     "AWS::Lambda::Function",
     "FunctionName Code Handler Role Runtime Timeout MemorySize Environment Layers Architectures "
     "Description Tags LoggingConfig DeadLetterConfig TracingConfig ReservedConcurrentExecutions",
+    _function_complaints,
 )
 def _function(maker: Maker, want: Wanted) -> Made:
-    """Runtime and Architectures say what AWS uses; the worker is the local cloud's own Python."""
+    """Architectures and the version of the Runtime say what AWS uses.
+
+    The worker is the local cloud's own Python.
+    """
     p, name = want.properties, want.name("FunctionName")
     config = _function_config(maker, p, name)
-    function = maker.cloud.functions.add(config, most=_most_workers(p))
-    function.dead_letters = p.get("DeadLetterConfig", {}).get("TargetArn")
+    maker.parts.functions.add(
+        config,
+        most=_most_workers(p),
+        dead_letters=p.get("DeadLetterConfig", {}).get("TargetArn"),
+    )
     return name, {"Arn": config.arn}
 
 
 @update_of("AWS::Lambda::Function")
 def _update_function(maker: Maker, want: Wanted, physical_id: str) -> None:
     config = _function_config(maker, want.properties, physical_id)
-    maker.cloud.functions.replace(config, most=_most_workers(want.properties))
+    maker.parts.functions.replace(config, most=_most_workers(want.properties))
 
 
 def _most_workers(properties: Mapping[str, Any]) -> int:
@@ -295,6 +320,8 @@ def _most_workers(properties: Mapping[str, Any]) -> int:
 
 
 def _function_config(maker: Maker, p: Mapping[str, Any], name: str) -> FunctionConfig:
+    if wrong := _function_complaints(p):  # what the template computes is known only now
+        raise TemplateError("; ".join(wrong))
     log_group = p.get("LoggingConfig", {}).get("LogGroup", f"/aws/lambda/{name}")
     return FunctionConfig(
         name=name,
@@ -314,7 +341,7 @@ def _function_config(maker: Maker, p: Mapping[str, Any], name: str) -> FunctionC
 @resource("AWS::Lambda::Permission", "Action FunctionName Principal SourceArn SourceAccount")
 def _permission(maker: Maker, want: Wanted) -> Made:
     p = want.properties
-    maker.cloud.functions.get(p["FunctionName"]).permissions.append(
+    maker.parts.functions.get(p["FunctionName"]).permissions.append(
         (p["Principal"], p.get("SourceArn"))
     )
     return want.name(""), {}
@@ -326,7 +353,7 @@ def _permission(maker: Maker, want: Wanted) -> Made:
 )
 def _event_invoke_config(maker: Maker, want: Wanted) -> Made:
     p = want.properties
-    function = maker.cloud.functions.get(p["FunctionName"])
+    function = maker.parts.functions.get(p["FunctionName"])
     function.retries = int(p.get("MaximumRetryAttempts", 2))
     if set(p.get("DestinationConfig", {})) - {"OnFailure"}:
         raise TemplateError("only the OnFailure destination is supported")
@@ -345,7 +372,17 @@ def _event_bus(maker: Maker, want: Wanted) -> Made:
     return name, {"Arn": maker.arn("events", f"event-bus/{name}"), "Name": name}
 
 
-@resource("AWS::Events::Rule", "Name EventBusName EventPattern State Targets Description")
+def _rule_complaints(properties: Mapping[str, Any]) -> list[str]:
+    if "ScheduleExpression" in properties:
+        return ["no rule fires by a schedule here; a function's event of the type ScheduleV2 does"]
+    return []
+
+
+@resource(
+    "AWS::Events::Rule",
+    "Name EventBusName EventPattern State Targets Description",
+    _rule_complaints,
+)
 def _rule(maker: Maker, want: Wanted) -> Made:
     p, name, backend = want.properties, want.name("Name")[:64], maker.backend("events")
     patterns.check(p["EventPattern"])
@@ -369,7 +406,7 @@ def _schedule(maker: Maker, want: Wanted) -> Made:
         raise TemplateError("only FlexibleTimeWindow Mode OFF is supported")
     if p.get("State", "ENABLED") != "ENABLED":
         return name, {"Arn": maker.arn("scheduler", f"schedule/default/{name}")}
-    schedule = maker.cloud.schedules.add(
+    schedule = maker.parts.schedules.add(
         name, p["ScheduleExpression"], p["Target"], group=p.get("GroupName", "default")
     )
     return name, {"Arn": schedule.arn}
@@ -413,8 +450,8 @@ def _definition(p: Mapping[str, Any], name: str) -> str:
 
 @resource("AWS::ApiGatewayV2::Api", "Body FailOnWarnings Tags")
 def _api(maker: Maker, want: Wanted) -> Made:
-    api = maker.cloud.gateway.add(want.properties["Body"])
-    return api.id, {"ApiId": api.id, "ApiEndpoint": maker.cloud.gateway.url(api.id)}
+    api = maker.parts.gateway.add(want.properties["Body"])
+    return api.id, {"ApiId": api.id, "ApiEndpoint": maker.parts.gateway.url(api.id)}
 
 
 @resource(
@@ -423,7 +460,7 @@ def _api(maker: Maker, want: Wanted) -> Made:
 )
 def _stage(maker: Maker, want: Wanted) -> Made:
     """Throttling and access logs have no meaning for one user on loopback."""
-    maker.cloud.gateway.apis[want.properties["ApiId"]].stages.add(want.properties["StageName"])
+    maker.parts.gateway.apis[want.properties["ApiId"]].stages.add(want.properties["StageName"])
     return want.properties["StageName"], {}
 
 

@@ -1,4 +1,4 @@
-"""template.yaml as CloudFormation: aws-sam-translator does with it what AWS does.
+"""A SAM template as CloudFormation: aws-sam-translator does with it what AWS does.
 
 Local code is staged first, as SAM would build it.
 """
@@ -45,6 +45,8 @@ def load(path: Path, parameters: Mapping[str, str], staging: Path, region: str) 
         raise TemplateError(f"{path} is no CloudFormation template: it has no Resources")
     values = parameter_values(source.get("Parameters", {}), parameters)
     for logical_id, resource in source["Resources"].items():
+        if not isinstance(resource, dict):
+            raise TemplateError(f"{logical_id}: it is no resource: it has no Type")
         _package(path.parent, staging, logical_id, resource)
     try:
         translated: dict[str, Any] = transform(source, values, _ManagedPolicyNames())
@@ -63,9 +65,10 @@ def _package(root: Path, staging: Path, logical_id: str, resource: dict[str, Any
     properties = resource.get("Properties") or {}
     match resource.get("Type"):
         case "AWS::Serverless::Function":
-            properties["CodeUri"] = _stage(root / properties["CodeUri"], staging, logical_id, "")
+            source = root / _folder(properties, "CodeUri", logical_id)
+            properties["CodeUri"] = _stage(source, staging, logical_id, "")
         case "AWS::Serverless::LayerVersion":
-            source = root / properties["ContentUri"]
+            source = root / _folder(properties, "ContentUri", logical_id)
             properties["ContentUri"] = _stage(
                 source, staging, logical_id, "python" if _is_python(source, resource) else ""
             )
@@ -77,6 +80,16 @@ def _package(root: Path, staging: Path, logical_id: str, resource: dict[str, Any
                 raise TemplateError(
                     f"{logical_id}: cannot read the state machine {definition}: {error}"
                 ) from None
+
+
+def _folder(properties: Mapping[str, Any], name: str, logical_id: str) -> str:
+    """The folder of the code, which the resource itself names. Raises TemplateError."""
+    if "InlineCode" in properties:
+        raise TemplateError(f"{logical_id}: InlineCode is not supported; put it into a folder")
+    folder = properties.get(name)
+    if not isinstance(folder, str):
+        raise TemplateError(f"{logical_id}: {name} must name the folder of its code")
+    return folder
 
 
 def _is_python(source: Path, layer: Mapping[str, Any]) -> bool:

@@ -26,10 +26,6 @@ log = logging.getLogger(__name__)
 WsgiApp = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
 
-class PortTaken(Exception):
-    """Somebody else listens on the port."""
-
-
 class _Handler(QuickHandler, MotoRequestHandler):  # type: ignore[misc]
     """Reads a whole request, then sends a whole answer: so the connection can carry the next."""
 
@@ -123,21 +119,10 @@ class _Handler(QuickHandler, MotoRequestHandler):  # type: ignore[misc]
 
 
 class LoopbackServer:
-    """A thread-per-connection server on 127.0.0.1, or on the host's side of a bridge of ours.
+    """A thread-per-connection server where the listener is."""
 
-    Port 0 takes a free one. Raises PortTaken.
-    """
-
-    def __init__(self, port: int, app: WsgiApp, host: str = "127.0.0.1") -> None:
-        try:
-            listener = socket.create_server((host, port), backlog=512)
-        except OSError as error:
-            raise PortTaken(
-                f"cannot listen on {host}:{port}: {error.strerror}; "
-                "another local cloud may be running there"
-            ) from None
-        listener.set_inheritable(False)
-        self.port: int = listener.getsockname()[1]
+    def __init__(self, listener: socket.socket, app: WsgiApp) -> None:
+        host, self.port = listener.getsockname()
         self._server = ThreadedWSGIServer(
             host, self.port, app, handler=_Handler, fd=listener.fileno()
         )

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import uuid
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from trainyard_local.hyperpod.state import Cluster
 from trainyard_local.hyperpod.views import describe
 from trainyard_local.nodes.node import Node
-
-if TYPE_CHECKING:
-    from trainyard_local.hyperpod.cluster import LocalCluster
 
 STATE_CHANGE = "SageMaker HyperPod Cluster State Change"
 CLUSTER_EVENT = "SageMaker HyperPod Cluster Event"
 NODE_HEALTH = "SageMaker HyperPod Cluster Node Health Event"
 
 
-def announce(cluster: LocalCluster) -> None:
+def announce(cluster: Cluster) -> None:
     """Send the state change; AWS may send it more than once, so may we."""
     for _ in range(2 if cluster.settings.duplicate_events else 1):
         _send(cluster, STATE_CHANGE, _state_change(cluster))
 
 
-def _state_change(cluster: LocalCluster) -> dict[str, Any]:
+def _state_change(cluster: Cluster) -> dict[str, Any]:
     described = describe(cluster)
     return {
         "ClusterArn": cluster.arn,
@@ -44,7 +42,7 @@ def _state_change(cluster: LocalCluster) -> dict[str, Any]:
 
 
 def note(
-    cluster: LocalCluster,
+    cluster: Cluster,
     resource: str,
     description: str,
     node: Node | None = None,
@@ -79,7 +77,7 @@ def note(
 
 
 def report_health(
-    cluster: LocalCluster, node: Node, status: str, reason: str | None, action: str
+    cluster: Cluster, node: Node, status: str, reason: str | None, action: str
 ) -> None:
     """Send a node health event.
 
@@ -102,7 +100,7 @@ def report_health(
     _send(cluster, NODE_HEALTH, detail)
 
 
-def _send(cluster: LocalCluster, kind: str, detail: dict[str, Any]) -> None:
+def _send(cluster: Cluster, kind: str, detail: dict[str, Any]) -> None:
     if "events-have-another-detail-type" in cluster.cloud.quirks:
         kind = kind.replace("HyperPod Cluster", "AI HyperPod Cluster")
     cluster.cloud.put_event("aws.sagemaker", kind, detail, [cluster.arn])

@@ -9,15 +9,12 @@ import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from trainyard_local.hyperpod.events import note
+from trainyard_local.hyperpod.members import ChangingCluster
 from trainyard_local.hyperpod.views import resource_config
 from trainyard_local.nodes.node import LifecycleFailed, Node
-
-if TYPE_CHECKING:
-    from trainyard_local.hyperpod.cluster import LocalCluster
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +22,7 @@ log = logging.getLogger(__name__)
 SCRIPTS_LATE_SECONDS = 10.0
 
 
-def create_continuously(cluster: LocalCluster) -> None:
+def create_continuously(cluster: ChangingCluster) -> None:
     """The controller, then login nodes, then InService.
 
     Workers come later, and are retried without end.
@@ -45,7 +42,7 @@ def create_continuously(cluster: LocalCluster) -> None:
             cluster.in_background(partial(launch_until_up, cluster, node))
 
 
-def create_all_at_once(cluster: LocalCluster) -> None:
+def create_all_at_once(cluster: ChangingCluster) -> None:
     """The controller, then the rest; the first failure rolls everything back."""
     first = [node for node in cluster.members() if cluster.role(node.group) == "Controller"]
     rest = [node for node in cluster.members() if node not in first]
@@ -60,13 +57,13 @@ def create_all_at_once(cluster: LocalCluster) -> None:
 
 
 def launch_all(
-    cluster: LocalCluster, nodes: list[Node]
+    cluster: ChangingCluster, nodes: list[Node]
 ) -> Iterator[tuple[Node, LifecycleFailed | None]]:
     with ThreadPoolExecutor(max_workers=8) as pool:
         yield from zip(nodes, pool.map(lambda node: launch(cluster, node), nodes), strict=True)
 
 
-def launch_until_up(cluster: LocalCluster, node: Node) -> None:
+def launch_until_up(cluster: ChangingCluster, node: Node) -> None:
     """A failed instance is given up and another one takes its place, as often as it takes."""
     while launch(cluster, node) is not None:
         if (
@@ -78,7 +75,7 @@ def launch_until_up(cluster: LocalCluster, node: Node) -> None:
     cluster.rejoin(node)
 
 
-def launch(cluster: LocalCluster, node: Node) -> LifecycleFailed | None:
+def launch(cluster: ChangingCluster, node: Node) -> LifecycleFailed | None:
     """Prepare one instance and run its lifecycle scripts.
 
     Leaves it Running, or in Failure and switched off.
@@ -112,7 +109,9 @@ def launch(cluster: LocalCluster, node: Node) -> LifecycleFailed | None:
     return None
 
 
-def _give_up(cluster: LocalCluster, node: Node, failed: LifecycleFailed) -> LifecycleFailed | None:
+def _give_up(
+    cluster: ChangingCluster, node: Node, failed: LifecycleFailed
+) -> LifecycleFailed | None:
     """Leave the instance in Failure and switched off; None when the cluster is ending anyway."""
     _log(cluster, node, failed.lines)
     if cluster.closing.is_set():
@@ -139,7 +138,7 @@ def _give_up(cluster: LocalCluster, node: Node, failed: LifecycleFailed) -> Life
     return failed
 
 
-def _not_to_be_had(cluster: LocalCluster, node: Node) -> LifecycleFailed:
+def _not_to_be_had(cluster: ChangingCluster, node: Node) -> LifecycleFailed:
     """There is no instance of its type: AWS's words, in the event's metadata only."""
     reason = (
         f"We currently do not have sufficient capacity to launch new {node.instance_type} "
@@ -151,9 +150,9 @@ def _not_to_be_had(cluster: LocalCluster, node: Node) -> LifecycleFailed:
     return LifecycleFailed([reason])
 
 
-def _run_lifecycle(cluster: LocalCluster, node: Node) -> None:
+def _run_lifecycle(cluster: ChangingCluster, node: Node) -> None:
     group, cloud = cluster.groups[node.group], cluster.cloud
-    credentials = cloud.credentials(group["ExecutionRole"], node.instance_id)
+    credentials = cloud.access.environment(group["ExecutionRole"], node.instance_id)
     aws = {
         "AWS_ENDPOINT_URL": cloud.endpoint,
         "AWS_REGION": cloud.region,
@@ -178,7 +177,7 @@ def _run_lifecycle(cluster: LocalCluster, node: Node) -> None:
         )
 
 
-def lifecycle_files(cluster: LocalCluster, group: str) -> dict[str, bytes]:
+def lifecycle_files(cluster: ChangingCluster, group: str) -> dict[str, bytes]:
     """What lies under the group's SourceS3Uri now, by relative key."""
     uri = (cluster.groups[group].get("LifeCycleConfig") or {}).get("SourceS3Uri")
     if not uri:
@@ -188,12 +187,12 @@ def lifecycle_files(cluster: LocalCluster, group: str) -> dict[str, bytes]:
     return cluster.cloud.read_prefix(parts.netloc, f"{prefix}/" if prefix else "")
 
 
-def _log(cluster: LocalCluster, node: Node, lines: list[str]) -> None:
+def _log(cluster: ChangingCluster, node: Node, lines: list[str]) -> None:
     stream = f"LifecycleConfig/{node.group}/{node.instance_id}"
     if "lifecycle-log-is-another-stream" in cluster.cloud.quirks:
         stream = f"{node.group}/{node.instance_id}/LifecycleConfig"
     if lines:
-        cluster.cloud.write_log(cluster.log_group, stream, lines)
+        cluster.cloud.logs.write(cluster.log_group, stream, lines)
 
 
 def provisioning_failure(node: Node, failed: LifecycleFailed) -> str:

@@ -13,12 +13,10 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from trainyard_local.hyperpod.state import Cluster
 from trainyard_local.machines.node import MachineNode
-
-if TYPE_CHECKING:
-    from trainyard_local.hyperpod.cluster import LocalCluster
 
 CONFIGURATION = "opt/slurm/etc/slurm.conf"
 PORT = 6817
@@ -59,7 +57,7 @@ class MachineSlurm:
     slurm.conf lies on the controller's disk only. Workers and login nodes fetch it from there.
     """
 
-    def __init__(self, cluster: LocalCluster) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._key = secrets.token_bytes(128)
         self._lock = threading.Lock()
@@ -71,9 +69,6 @@ class MachineSlurm:
     def scontrol(self, configuration: Path, *arguments: str) -> str:
         """Run scontrol on the controller; raises subprocess.SubprocessError or OSError."""
         return self._controller().run("/opt/slurm/bin/scontrol", *arguments)
-
-    def write_nodes(self) -> None:
-        """Do nothing yet: a node's line is written when the node comes."""
 
     def nodes_changed(self) -> None:
         """Write the lines of the nodes that are there now."""

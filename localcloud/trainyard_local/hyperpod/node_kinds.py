@@ -1,73 +1,30 @@
-"""The two kinds of node that a local cluster can be made of, and what a cluster asks of a kind."""
+"""The two kinds of node that a local cluster can be made of."""
 
 from __future__ import annotations
 
 import hashlib
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+from trainyard_local.hyperpod.state import Cluster
 from trainyard_local.nodes import processes as node_processes
 from trainyard_local.nodes.node import Node
 from trainyard_local.slurm.cluster import SlurmCluster, require_programs
 
 if TYPE_CHECKING:
-    from trainyard_local.hyperpod.cluster import LocalCluster
     from trainyard_local.machines.cloud import Machines
 
 FIRST_HOST = 10
 
 
-class NodeKind(Protocol):
-    """What differs between clusters of processes and clusters of machines."""
-
-    def slurm(self, cluster: LocalCluster) -> Any:
-        """The cluster's Slurm: SlurmCluster, or what offers the same of it to LocalCluster."""
-
-    def address(self, cluster: LocalCluster) -> str:
-        """A free address."""
-
-    def successor_address(self, cluster: LocalCluster, node: Node) -> str:
-        """The address of the instance that takes the node's place."""
-
-    def node(
-        self,
-        cluster: LocalCluster,
-        instance_id: str,
-        group: str,
-        instance_type: str,
-        label: str,
-        address: str,
-        home: Path,
-    ) -> Node:
-        """An instance that is not started yet."""
-
-    def begin(self, cluster: LocalCluster) -> subprocess.Popen[bytes] | None:
-        """Before the first node: what the cluster's Slurm needs.
-
-        Raises RuntimeError or OSError. Returns its munge daemon, if it is one.
-        """
-
-    def set_up(self, cluster: LocalCluster, node: Node, entry: str) -> None:
-        """What HyperPod does for a prepared node before a script runs.
-
-        `entry` names the script: OnCreate or OnInitComplete.
-        """
-
-    def restart_controller(self, cluster: LocalCluster, controller: Node) -> None:
-        """Let Slurm learn of nodes that were added or taken away."""
-
-    def closed(self, cluster: LocalCluster, nodes: list[Node]) -> None:
-        """The cluster's processes are dead."""
-
-
 class ProcessNodes:
     """Nodes are process trees on this machine, told apart by their environment."""
 
-    def slurm(self, cluster: LocalCluster) -> SlurmCluster:
+    def slurm(self, cluster: Cluster) -> SlurmCluster:
         return SlurmCluster(cluster.id, cluster.home, cluster.ports.take())
 
-    def address(self, cluster: LocalCluster) -> str:
+    def address(self, cluster: Cluster) -> str:
         """In a /24 of loopback of the cluster's own.
 
         These networks are spread so that two local clouds on one machine hardly ever meet.
@@ -77,12 +34,12 @@ class ProcessNodes:
         taken = {node.address for node in cluster.nodes.values()}
         return next(a for n in range(FIRST_HOST, 255) if (a := f"{network}.{n}") not in taken)
 
-    def successor_address(self, cluster: LocalCluster, node: Node) -> str:
+    def successor_address(self, cluster: Cluster, node: Node) -> str:
         return node.address
 
     def node(
         self,
-        cluster: LocalCluster,
+        cluster: Cluster,
         instance_id: str,
         group: str,
         instance_type: str,
@@ -101,16 +58,16 @@ class ProcessNodes:
             cluster.id,
         )
 
-    def begin(self, cluster: LocalCluster) -> subprocess.Popen[bytes]:
+    def begin(self, cluster: Cluster) -> subprocess.Popen[bytes]:
         require_programs()
         tags = {"TRAINYARD_LOCAL": str(cluster.cloud.state_dir), "TRAINYARD_CLUSTER": cluster.id}
         daemon: subprocess.Popen[bytes] = cluster.slurm.start_munge(tags)
         return daemon
 
-    def set_up(self, cluster: LocalCluster, node: Node, entry: str) -> None:
+    def set_up(self, cluster: Cluster, node: Node, entry: str) -> None:
         pass
 
-    def restart_controller(self, cluster: LocalCluster, controller: Node) -> None:
+    def restart_controller(self, cluster: Cluster, controller: Node) -> None:
         # With SIGTERM, or it would not save its state and jobs that ended would run again.
         node_processes.end_pids(
             process.pid for process in controller.processes() if process.name == "slurmctld"
@@ -121,7 +78,7 @@ class ProcessNodes:
         except (subprocess.SubprocessError, OSError):
             pass
 
-    def closed(self, cluster: LocalCluster, nodes: list[Node]) -> None:
+    def closed(self, cluster: Cluster, nodes: list[Node]) -> None:
         pass
 
 
@@ -131,20 +88,20 @@ class MachineNodes:
     def __init__(self, machines: Machines) -> None:
         self._machines = machines
 
-    def slurm(self, cluster: LocalCluster) -> Any:
+    def slurm(self, cluster: Cluster) -> Any:
         from trainyard_local.hyperpod.machine_slurm import MachineSlurm
 
         return MachineSlurm(cluster)
 
-    def address(self, cluster: LocalCluster) -> str:
+    def address(self, cluster: Cluster) -> str:
         return self._machines.network.take()
 
-    def successor_address(self, cluster: LocalCluster, node: Node) -> str:
+    def successor_address(self, cluster: Cluster, node: Node) -> str:
         return self._machines.network.take()
 
     def node(
         self,
-        cluster: LocalCluster,
+        cluster: Cluster,
         instance_id: str,
         group: str,
         instance_type: str,
@@ -166,10 +123,10 @@ class MachineNodes:
             machines=self._machines,
         )
 
-    def begin(self, cluster: LocalCluster) -> None:
+    def begin(self, cluster: Cluster) -> None:
         cluster.shared.mkdir(parents=True, exist_ok=True)
 
-    def set_up(self, cluster: LocalCluster, node: Node, entry: str) -> None:
+    def set_up(self, cluster: Cluster, node: Node, entry: str) -> None:
         from trainyard_local.machines.node import MachineNode
 
         if "slurmd-takes-no-options" in cluster.cloud.quirks and isinstance(node, MachineNode):
@@ -181,15 +138,9 @@ class MachineNodes:
             cluster.slurm.node_came(node)
             cluster.slurm.set_up(node)
 
-    def restart_controller(self, cluster: LocalCluster, controller: Node) -> None:
+    def restart_controller(self, cluster: Cluster, controller: Node) -> None:
         cluster.slurm.nodes_changed()
 
-    def closed(self, cluster: LocalCluster, nodes: list[Node]) -> None:
+    def closed(self, cluster: Cluster, nodes: list[Node]) -> None:
         for node in nodes:
             node.destroy()
-
-
-def kind_of(cluster: LocalCluster) -> NodeKind:
-    """By how the cloud was started."""
-    machines = cluster.cloud.machines
-    return MachineNodes(machines) if machines is not None else ProcessNodes()

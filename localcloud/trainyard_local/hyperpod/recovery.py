@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import re
 import subprocess
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
 
+from trainyard_local.hyperpod.state import Cluster
 from trainyard_local.nodes.node import Node
-
-if TYPE_CHECKING:
-    from trainyard_local.hyperpod.cluster import LocalCluster
 
 #: Between two looks at whether slurmctld saved another state of its nodes. It does so within
 #: seconds of a change.
@@ -25,12 +23,15 @@ _ASKED = re.compile(
 )
 _BUSY = re.compile(r"ALLOCATED|MIXED|COMPLETING")
 
+Repairs = Mapping[str, Callable[[Node], None]]
+"""By what a reason asks for, what begins it."""
 
-def automatic(cluster: LocalCluster) -> bool:
+
+def automatic(cluster: Cluster) -> bool:
     return str(cluster.request.get("NodeRecovery", "Automatic")) == "Automatic"
 
 
-def find_unhealthy(cluster: LocalCluster, node: Node, action: str, *, state: str = "drain") -> None:
+def find_unhealthy(cluster: Cluster, node: Node, action: str, *, state: str = "drain") -> None:
     """The health agent found the node in need of an action.
 
     Jobs on a node that is drained go on. A node that does not answer is down.
@@ -45,7 +46,7 @@ def find_unhealthy(cluster: LocalCluster, node: Node, action: str, *, state: str
         )
 
 
-def watch(cluster: LocalCluster) -> None:
+def watch(cluster: Cluster, repairs: Repairs) -> None:
     """In a thread, as long as the cluster lives."""
     seen, begun = 0, dict[str, str]()
     while not cluster.closing.wait(LOOK_SECONDS):
@@ -65,13 +66,16 @@ def watch(cluster: LocalCluster) -> None:
         }
         busy = {name for name, (state, _) in asked.items() if _BUSY.search(state)}
         wanted = asked.keys() - begun.keys() - busy
-        begun |= {name: asked[name][1] for name in wanted if repair(cluster, name, asked[name][1])}
-        # Slurm need not save its state when a job on a drained node or another repair ends: look
-        # again.
+        begun |= {
+            name: asked[name][1]
+            for name in wanted
+            if repair(cluster, repairs, name, asked[name][1])
+        }
+        # The end of a job on a drained node, or of another repair, need not be saved: look again.
         seen = -1 if busy or wanted - begun.keys() else saved
 
 
-def repair(cluster: LocalCluster, name: str, action: str) -> bool:
+def repair(cluster: Cluster, repairs: Repairs, name: str, action: str) -> bool:
     """Begin what the node's reason asks for.
 
     False while the node, or its cluster, is being changed already.
@@ -89,11 +93,11 @@ def repair(cluster: LocalCluster, name: str, action: str) -> bool:
             return True  # nobody repairs a controller
         if cluster.status != "InService" or node.status not in ("Running", "Failure"):
             return False
-        (cluster.reboot if action == "Reboot" else cluster.replace)(node)
+        repairs[action](node)
         return True
 
 
-def _saved(cluster: LocalCluster) -> int:
+def _saved(cluster: Cluster) -> int:
     controller = cluster.controller
     try:
         return (
@@ -105,7 +109,7 @@ def _saved(cluster: LocalCluster) -> int:
         return 0
 
 
-def _scontrol(cluster: LocalCluster, *arguments: str) -> str | None:
+def _scontrol(cluster: Cluster, *arguments: str) -> str | None:
     """None while Slurm does not answer."""
     controller = cluster.controller
     if controller is None or not controller.powered:

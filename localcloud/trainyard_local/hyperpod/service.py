@@ -12,7 +12,8 @@ from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult, EmptyResult
 from moto.sagemaker.responses import SageMakerResponse
 
-from trainyard_local.hyperpod.cluster import LocalCluster, Settings
+from trainyard_local.hyperpod.cluster import LocalCluster
+from trainyard_local.hyperpod.node_kinds import ProcessNodes
 from trainyard_local.hyperpod.requests import (
     ValidationException,
     check,
@@ -20,6 +21,7 @@ from trainyard_local.hyperpod.requests import (
     check_parameters,
     check_size,
 )
+from trainyard_local.hyperpod.state import NodeKind, Settings
 from trainyard_local.hyperpod.views import describe
 from trainyard_local.local_cloud import LocalCloud
 from trainyard_local.nodes.node import Node
@@ -43,8 +45,9 @@ class Conflict(ServiceException):  # type: ignore[misc]
 class HyperPod:
     """All clusters of the local cloud."""
 
-    def __init__(self, cloud: LocalCloud, settings: Settings) -> None:
+    def __init__(self, cloud: LocalCloud, settings: Settings, kind: NodeKind) -> None:
         self.cloud = cloud
+        self._kind = kind
         self.settings = settings
         self.ports = Ports(settings.slurm_port)
         self.lock = threading.RLock()
@@ -108,7 +111,7 @@ class HyperPod:
             ):
                 self._used_roles.add(role)
                 raise ValidationException(f"ExecutionRole {role} is not usable by SageMaker.")
-            if not self.cloud.may_assume(role, "sagemaker.amazonaws.com"):
+            if not self.cloud.access.may_assume(role, "sagemaker.amazonaws.com"):
                 raise ValidationException(
                     f"Could not assume role {role}. "
                     "Please ensure that the role exists and allows principal "
@@ -121,7 +124,7 @@ class HyperPod:
                     f"Resource Already Exists: Cluster with name {request['ClusterName']} "
                     "already exists. Choose a different name."
                 )
-            cluster = LocalCluster(self.cloud, self.settings, self.ports, request)
+            cluster = LocalCluster(self.cloud, self.settings, self.ports, request, self._kind)
             self.clusters[cluster.name] = cluster
         cluster.in_background(cluster.create)
         return cluster
@@ -210,6 +213,8 @@ class HyperPod:
 
 
 _installed: dict[int, HyperPod] = {}
+#: moto's methods by ours in their place: a second cloud of a process, as in tests, finds ours.
+_originals: dict[Callable[..., Any], Callable[..., Any]] = {}
 
 
 def of(cloud: LocalCloud) -> HyperPod:
@@ -217,15 +222,18 @@ def of(cloud: LocalCloud) -> HyperPod:
     return _installed[id(cloud)]
 
 
-def install(cloud: LocalCloud, settings: Settings | None = None) -> HyperPod:
-    """Put HyperPod's operations on moto's SageMakerResponse. Call once for a server."""
-    cloud.state_dir = cloud.state_dir.resolve()
+def install(
+    cloud: LocalCloud, settings: Settings | None = None, kind: NodeKind | None = None
+) -> HyperPod:
+    """Put HyperPod's operations on moto's SageMakerResponse. Call once for a server.
+
+    Nodes are processes, if `kind` says nothing else.
+    """
     (cloud.state_dir / "clusters").mkdir(parents=True, exist_ok=True)
     short_link(cloud.state_dir)
-    hyperpod = HyperPod(cloud, settings or Settings.from_env(cloud))
+    hyperpod = HyperPod(cloud, settings or Settings.from_env(cloud), kind or ProcessNodes())
     _installed[id(cloud)] = hyperpod
-    if cloud.access is not None:
-        cloud.access.resource_tags["sagemaker"] = hyperpod.tags_of
+    cloud.access.resource_tags["sagemaker"] = hyperpod.tags_of
     _install_operations(hyperpod)
     cloud.on_shutdown.append(hyperpod.close)
     return hyperpod
@@ -290,14 +298,13 @@ def _tags_method(
     hyperpod: HyperPod, original: Any, answer: Callable[[LocalCluster, Any], ActionResult]
 ) -> Callable[[Any], ActionResult]:
     """Clusters keep their own tags; every other resource stays with moto."""
-    while hasattr(original, "trainyard_original"):
-        original = original.trainyard_original
+    original = _originals.get(original, original)
 
     def method(self: Any) -> ActionResult:
         arn = self.params.get("ResourceArn", "")
         return answer(hyperpod.find(arn), self.params) if ":cluster/" in arn else original(self)
 
-    method.trainyard_original = original  # type: ignore[attr-defined]
+    _originals[method] = original
     return method
 
 

@@ -6,14 +6,13 @@ It makes DescribeCluster's answer, and the file by which the nodes know each oth
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from trainyard_local.hyperpod.cluster import LocalCluster
-    from trainyard_local.nodes.node import Node
+from trainyard_local.hyperpod.state import Cluster
+from trainyard_local.nodes.node import Node
 
 
-def describe(cluster: LocalCluster) -> dict[str, Any]:
+def describe(cluster: Cluster) -> dict[str, Any]:
     """DescribeCluster's answer."""
     answer = {
         "ClusterArn": cluster.arn,
@@ -28,7 +27,7 @@ def describe(cluster: LocalCluster) -> dict[str, Any]:
     return answer | {key: cluster.request[key] for key in optional if cluster.request.get(key)}
 
 
-def _group(cluster: LocalCluster, group: Mapping[str, Any]) -> dict[str, Any]:
+def _group(cluster: Cluster, group: Mapping[str, Any]) -> dict[str, Any]:
     kept = (
         "InstanceGroupName", "InstanceType", "LifeCycleConfig", "ExecutionRole", "ThreadsPerCore",
         "InstanceStorageConfigs", "OnStartDeepHealthChecks", "TrainingPlanArn",
@@ -46,7 +45,7 @@ def _group(cluster: LocalCluster, group: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _group_status(cluster: LocalCluster, running: int, target: int, states: list[str]) -> str:
+def _group_status(cluster: Cluster, running: int, target: int, states: list[str]) -> str:
     if cluster.status in ("Deleting", "Failed"):
         return cluster.status
     if running >= target:
@@ -60,7 +59,7 @@ def _group_status(cluster: LocalCluster, running: int, target: int, states: list
     )
 
 
-def resource_config(cluster: LocalCluster, me: Node) -> dict[str, Any]:
+def resource_config(cluster: Cluster, me: Node) -> dict[str, Any]:
     """resource_config.json as `me` finds it, in HyperPod's layout.
 
     A group that has no instance yet says null.
@@ -89,7 +88,7 @@ def resource_config(cluster: LocalCluster, me: Node) -> dict[str, Any]:
     }
 
 
-def _config(cluster: LocalCluster, node: Node) -> dict[str, str]:
+def _config(cluster: Cluster, node: Node) -> dict[str, str]:
     entry: dict[str, str] = node.config()
     if "resource-config-has-other-names" in cluster.cloud.quirks:
         entry["PrimaryIpAddress"] = entry.pop("CustomerIpAddress")

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from trainyard_local.machines.host import SEARCH_PATH
+from trainyard_local.machines.network import Network
 from trainyard_local.machines.relay import Relay
 from trainyard_local.nodes.faults import NodeFault
-
-if TYPE_CHECKING:
-    from trainyard_local.machines.node import MachineNode
 
 SECONDS = 10.0
 LOSS_PERCENT = 5
@@ -39,7 +37,21 @@ KINDS = frozenset({*RULES, "cut-link", "slow-link"})
 SILENCING = frozenset({"cut-link", "lose-incoming", "lose-outgoing"})
 
 
-def faults_of(node: MachineNode) -> dict[str, NodeFault]:
+class Linked(Protocol):
+    """A machine node, as its faults need it: where its link is, and what is done to it."""
+
+    init: int
+    silenced: bool
+    relay: Relay | None
+
+    @property
+    def link(self) -> str: ...
+
+    @property
+    def network(self) -> Network: ...
+
+
+def faults_of(node: Linked) -> dict[str, NodeFault]:
     """By the name of the fault (docs/testing.md says what each does)."""
     filtered = {name: NodeFault(_begin(node, name), _end(node, name)) for name in RULES}
     cut = NodeFault(
@@ -49,12 +61,12 @@ def faults_of(node: MachineNode) -> dict[str, NodeFault]:
     return {**filtered, "cut-link": cut, "slow-link": slow}
 
 
-def _begin(node: MachineNode, name: str) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
+def _begin(node: Linked, name: str) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
     def begin(request: Mapping[str, Any]) -> Mapping[str, Any]:
         percent = _number(request, "percent", LOSS_PERCENT, 100)
         given = {
-            "host": node.machines.network.host,
-            "subnet": node.machines.network.subnet,
+            "host": node.network.host,
+            "subnet": node.network.subnet,
             "percent": percent,
         }
         into, out = (rule.format(**given) for rule in RULES[name])
@@ -72,14 +84,14 @@ def _number(request: Mapping[str, Any], name: str, default: int, most: int) -> i
     return value
 
 
-def _end(node: MachineNode, name: str) -> Callable[[], None]:
+def _end(node: Linked, name: str) -> Callable[[], None]:
     return lambda: _healed(
         node, lambda: _nft(node, f"table inet {_table(name)}\ndelete table inet {_table(name)}\n")
     )
 
 
-def _healed(node: MachineNode, end: Callable[[], object]) -> None:
-    """End the fault; a node that is off has nothing to heal."""
+def _healed(node: Linked, end: Callable[[], object]) -> None:
+    """A node that is off has nothing to heal."""
     if node.init:
         end()
     node.silenced = False
@@ -89,7 +101,7 @@ def _table(name: str) -> str:
     return f"fault_{name.replace('-', '_')}"
 
 
-def _filter(node: MachineNode, name: str, into: str, out: str) -> None:
+def _filter(node: Linked, name: str, into: str, out: str) -> None:
     """One table a fault, in the node's own network; the same again changes nothing."""
     table = _table(name)
     script = (
@@ -100,18 +112,18 @@ def _filter(node: MachineNode, name: str, into: str, out: str) -> None:
     _nft(node, script.replace("; ;", ";"))
 
 
-def _nft(node: MachineNode, script: str) -> None:
+def _nft(node: Linked, script: str) -> None:
     _enter(node, ["nft", "-f", "-"], script)
 
 
-def _link(node: MachineNode, state: str) -> Mapping[str, Any]:
-    """The link is down: the kernel refuses and resets nothing, so a caller waits."""
+def _link(node: Linked, state: str) -> Mapping[str, Any]:
+    """Down: nothing is refused and nothing reset; whoever calls waits."""
     _enter(node, ["ip", "link", "set", "host0", state])
     node.silenced = state == "down"
     return {}
 
 
-def _enter(node: MachineNode, argv: list[str], text: str = "") -> None:
+def _enter(node: Linked, argv: list[str], text: str = "") -> None:
     """Run a program of this machine in the node's network."""
     enter = ["nsenter", "-t", str(node.init), "-n", *argv]
     done = subprocess.run(
@@ -127,15 +139,15 @@ def _enter(node: MachineNode, argv: list[str], text: str = "") -> None:
         raise OSError(f"{' '.join(argv)}: {done.stderr.strip()}")
 
 
-def _slow(node: MachineNode, request: Mapping[str, Any]) -> Mapping[str, Any]:
+def _slow(node: Linked, request: Mapping[str, Any]) -> Mapping[str, Any]:
     delay = _number(request, "milliseconds", DELAY_MILLISECONDS, 10_000)
     percent = _number(request, "percent", LOSS_PERCENT, 100)
     _quick(node)
-    node.relay = Relay(node.machines.network.bridge, node.link, delay / 1000, percent / 100)
+    node.relay = Relay(node.network.bridge, node.link, delay / 1000, percent / 100)
     return {"milliseconds": delay, "percent": percent}
 
 
-def _quick(node: MachineNode) -> None:
+def _quick(node: Linked) -> None:
     if node.relay is not None:
         node.relay.close()
         node.relay = None

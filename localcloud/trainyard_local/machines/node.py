@@ -63,7 +63,7 @@ class MachineNode(Node):
         return Path(f"/proc/{self.init}/root") if self.init else self._disk
 
     @property
-    def _network(self) -> Network:
+    def network(self) -> Network:
         return self.machines.network
 
     @property
@@ -87,7 +87,7 @@ class MachineNode(Node):
         self._write("etc/systemd/system.conf.d/aws.conf", f"[Manager]\n{settings}")
         self._write("etc/machine-id", uuid.uuid4().hex + "\n")
         self._write(
-            "etc/resolv.conf", f"nameserver {self._network.host}\noptions timeout:2 attempts:1\n"
+            "etc/resolv.conf", f"nameserver {self.network.host}\noptions timeout:2 attempts:1\n"
         )
         self._write("etc/pip.conf", self.machines.index.configuration)
         self._write("opt/ml/config/resource_config.json", json.dumps(resources, indent=2))
@@ -128,7 +128,7 @@ class MachineNode(Node):
             "systemd-nspawn", "--quiet", f"--directory={root}", "--register=no", "--keep-unit",
             "--link-journal=no", "--resolv-conf=off",
             "--timezone=off", "--console=pipe", f"--machine={self._machine}",
-            f"--hostname={self.name}", f"--network-bridge={self._network.bridge}",
+            f"--hostname={self.name}", f"--network-bridge={self.network.bridge}",
             f"--bind={self.machines.filesystems}:/.fsx", f"--bind-ro={sys.prefix}:{JOB_PYTHON}",
             *(f"--bind-ro={path}" for path in _interpreter()),
             *(f"--setenv={tag}" for tag in self._tags()), "--boot",
@@ -146,7 +146,7 @@ class MachineNode(Node):
     @property
     def _machine(self) -> str:
         """Its interface on the bridge is called after it, and has 15 characters at most."""
-        return f"{self._network.machine_prefix}-{self.address.rpartition('.')[2]}"
+        return f"{self.network.machine_prefix}-{self.address.rpartition('.')[2]}"
 
     def _tags(self) -> list[str]:
         """The environment of init only: systemd hands none of it on."""
@@ -168,7 +168,7 @@ class MachineNode(Node):
                 *enter,
                 "address",
                 "replace",
-                f"{self.address}/{self._network.subnet.prefixlen}",
+                f"{self.address}/{self.network.subnet.prefixlen}",
                 "dev",
                 "host0",
             ]

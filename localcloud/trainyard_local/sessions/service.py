@@ -96,6 +96,7 @@ class Session:
         separate: bool,
         kms_key: str | None,
         cut: tuple[str, str] | None = None,
+        tells_exit_code: bool = True,
     ) -> None:
         self.id = session_id
         self.node = node
@@ -109,10 +110,14 @@ class Session:
         self._answered = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
         self._waiting_signal: int | None = None
-        self.tells_exit_code = True
+        self._tells_exit_code = tells_exit_code
         self._begun = False
         self._ended = threading.Event()
         self._lock = threading.Lock()
+
+    def renew(self) -> None:
+        """Whoever opens the channel from now on has another token."""
+        self.token = secrets.token_urlsafe(48)
 
     def begin(self) -> None:
         """Start the agent's side; only the first connection does."""
@@ -240,7 +245,7 @@ class Session:
             while pump.is_alive() and not self._ended.is_set() and self.node.powered:
                 pump.join(PIPE_LOOK_SECONDS)
         self._cut_at("before-exit-code")
-        if self.node.powered and self.tells_exit_code:
+        if self.node.powered and self._tells_exit_code:
             # Go's ExitStatus, which the agent sends, is -1 for a process that a signal ended.
             self.stream.send(TYPE_EXIT_CODE, f"EXIT_CODE: {max(code, -1)}".encode())
 
@@ -325,7 +330,7 @@ class Sessions:
             ping_interval=None,
             close_timeout=1,
         )
-        cloud.session_port = int(self._server.socket.getsockname()[1])
+        self.port = int(self._server.socket.getsockname()[1])
         threading.Thread(target=self._server.serve_forever, daemon=True, name="sessions").start()
 
     def start(self, request: dict[str, Any]) -> dict[str, str]:
@@ -341,8 +346,8 @@ class Sessions:
             separate=separate,
             kms_key=self._kms_key,
             cut=cut,
+            tells_exit_code="sessions-have-no-exit-code" not in self._cloud.quirks,
         )
-        session.tells_exit_code = "sessions-have-no-exit-code" not in self._cloud.quirks
         with self._lock:
             self._forget_old()
             self._sessions[session.id] = session
@@ -350,7 +355,7 @@ class Sessions:
 
     def resume(self, request: dict[str, Any]) -> dict[str, str]:
         session = self._find(request["SessionId"])
-        session.token = secrets.token_urlsafe(48)
+        session.renew()
         return self._answer(session)
 
     def terminate(self, request: dict[str, Any]) -> dict[str, str]:
@@ -399,10 +404,7 @@ class Sessions:
         return session
 
     def _answer(self, session: Session) -> dict[str, str]:
-        url = (
-            f"ws://127.0.0.1:{self._cloud.session_port}/v1/data-channel/{session.id}"
-            "?role=publish_subscribe"
-        )
+        url = f"ws://127.0.0.1:{self.port}/v1/data-channel/{session.id}?role=publish_subscribe"
         return {"SessionId": session.id, "TokenValue": session.token, "StreamUrl": url}
 
     def _forget_old(self) -> None:

@@ -168,7 +168,7 @@ class SlurmCluster:
     cluster_id: str
     home: Path
     controller_port: int
-    nodes: list[SlurmNode] = field(default_factory=list)
+    nodes: list[SlurmNode] = field(init=False, default_factory=list)
 
     @property
     def munge_socket(self) -> Path:
@@ -186,8 +186,9 @@ class SlurmCluster:
         """
         return self.home / "tmp"
 
-    def write_nodes(self) -> None:
+    def write_nodes(self, nodes: list[SlurmNode]) -> None:
         """Write the nodes and partitions, which every node's slurm.conf includes."""
+        self.nodes = nodes
         cpus, memory = (
             max(os.cpu_count() or 1, 2),
             os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20,

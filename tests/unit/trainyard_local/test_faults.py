@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from tests.support.repository import ROOT
 
-from sam_on_moto.http.admin import Admin
+from sam_on_moto.gateway.admin import Admin
 from sam_on_moto.wire.messages import Request
 from trainyard_local import admin_calls, control, faults
-from trainyard_local.hyperpod.cluster import LocalCluster, Settings
+from trainyard_local.hyperpod.cluster import LocalCluster
+from trainyard_local.hyperpod.state import Settings
 from trainyard_local.local_cloud import LocalCloud
 from trainyard_local.nodes.faults import NodeFault
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 from moto.core.exceptions import ServiceException
 from moto.s3.responses import ACTION_MAP
+from tests.support.iam_policies import statement
 from tests.support.repository import ROOT
 
-from sam_on_moto import assembly
-from sam_on_moto.cloud import Cloud
+from sam_on_moto.iam import arns, policies
+from sam_on_moto.inside import calls
 from sam_on_moto.moto_patches import supported
 from sam_on_moto.moto_patches.supported import refusal
+from trainyard_local import operations
 from trainyard_local.hyperpod import requests as hyperpod_requests
-from trainyard_local.operations import OPERATIONS
+from trainyard_local.operations import FINDERS, OPERATIONS
 from trainyard_local.sessions import service as sessions
 
 #: IAM's names of operations that boto3 calls otherwise, and permissions of no call to the cloud.
@@ -148,12 +149,12 @@ def test_parameters_of_a_session_that_mean_nothing_are_refused(
     assert word in refused.value.message
 
 
-def test_files_of_a_bucket_that_does_not_exist_cannot_be_read(tmp_path: Path) -> None:
+def test_files_of_a_bucket_that_does_not_exist_cannot_be_read() -> None:
     """A cluster with such a lifecycle bucket fails by this error; else it would stay Creating."""
     with pytest.raises(
         FileNotFoundError, match="s3://no-such-bucket/x: The specified bucket does not exist"
     ):
-        assembly.read_prefix(Cloud(tmp_path, 1), "no-such-bucket", "x")
+        calls.read_prefix("no-such-bucket", "x")
 
 
 @pytest.mark.parametrize(
@@ -172,3 +173,31 @@ def test_what_moto_calls_by_iams_names_is_done_too(name: str) -> None:
         name in methods.values() for kinds in ACTION_MAP.values() for methods in kinds.values()
     )
     assert refusal("s3", name, {}) is None
+
+
+def test_a_session_to_a_node_is_decided_on_the_arns_that_aws_documents() -> None:
+    asked = {
+        "Target": "sagemaker-cluster:abc_workers-i-1",
+        "DocumentName": "AWS-StartNonInteractiveCommand",
+    }
+    namer = arns.Namer("us-east-1", "123456789012")
+    found = arns.resources(FINDERS, "ssm", "StartSession", asked, "/", namer)
+    assert found == [
+        "arn:aws:ssm:us-east-1:123456789012:managed-instance/sagemaker-cluster:abc_workers-i-1",
+        "arn:aws:ssm:us-east-1::document/AWS-StartNonInteractiveCommand",
+    ]
+    too_wide = [
+        statement("Allow", "ssm:StartSession", "*"),
+        statement("Deny", "ssm:StartSession", "arn:aws:ssm:*:*:managed-instance/*"),
+    ]
+    assert policies.evaluate(too_wide, "ssm:StartSession", found[0], {}) == "explicit-deny"
+    for target, resource in {"mi-1": "managed-instance/mi-1", "i-1": "instance/i-1"}.items():
+        [arn] = arns.resources(FINDERS, "ssm", "StartSession", {"Target": target}, "/", namer)
+        assert arn.endswith(f":{resource}")
+
+
+def test_who_makes_a_cluster_passes_the_roles_of_all_its_groups() -> None:
+    groups = [{"ExecutionRole": "b"}, {"ExecutionRole": "a"}, {"ExecutionRole": "b"}, {}]
+    passed = operations.access().passed_roles["sagemaker"]
+    assert passed("CreateCluster", {"InstanceGroups": groups}) == ["a", "b"]
+    assert passed("DeleteCluster", {"InstanceGroups": groups}) == []

@@ -11,7 +11,7 @@ import pytest
 from tests.support.repository import ROOT
 
 from sam_on_moto.cloud import Cloud, Naming
-from sam_on_moto.http.admin import Admin
+from sam_on_moto.gateway.admin import Admin
 from sam_on_moto.iam.access import Access
 from sam_on_moto.wire.messages import Request
 from trainyard_local import admin_calls

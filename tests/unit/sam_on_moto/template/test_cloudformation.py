@@ -39,6 +39,14 @@ def test_the_sample_can_be_deployed(tmp_path: Path) -> None:
             r"DeadLetters \(AWS::SQS::Queue\): the property FifoQueue",
         ),
         ("CodeUri: fact", "CodeUri: nowhere", "FactFunction: there is no folder"),
+        ("CodeUri: fact", "InlineCode: pass", "FactFunction: InlineCode is not supported"),
+        ("CodeUri: fact", "Timeout: 3", "FactFunction: CodeUri must name the folder"),
+        ("CodeUri: fact", "CodeUri: {Bucket: b, Key: k}", "FactFunction: CodeUri must name"),
+        (
+            "CodeUri: fact",
+            "CodeUri: fact\n      Runtime: nodejs22.x",
+            r"FactFunction .*the runtime nodejs22.x is not supported; functions run in python3\.",
+        ),
         ("Default: hello", "Default: HELLO", "parameter Greeting='HELLO' must match"),
         (
             '{Name: !Sub "${AWS::StackName}-sample"}',
@@ -59,6 +67,14 @@ def test_what_is_not_supported_is_named(old: str, new: str, message: str, tmp_pa
     if "circular" in message:
         text = text.replace("BillingMode: PAY_PER_REQUEST", "BillingMode: !Ref Bus")
     with pytest.raises(TemplateError, match=message):
+        check(tmp_path, text)
+
+
+def test_the_event_of_an_older_schedule_is_refused_with_the_one_to_take(tmp_path: Path) -> None:
+    before, _, after = cloud_sample.TEMPLATE.partition("Type: ScheduleV2\n")
+    event = "Type: Schedule\n          Properties: {Schedule: rate(1 minute)}\n"
+    text = before + event + after.partition("\n")[2]
+    with pytest.raises(TemplateError, match=r"FactFunctionMinutely .* of the type ScheduleV2 does"):
         check(tmp_path, text)
 
 

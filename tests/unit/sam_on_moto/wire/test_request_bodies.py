@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from sam_on_moto.wire.ports import listen
 from sam_on_moto.wire.request_bodies import MB, BodyRefused, read
 from sam_on_moto.wire.server import LoopbackServer
 
@@ -111,7 +112,7 @@ def server() -> Iterator[LoopbackServer]:
         start_response("200 OK", [])
         return [environ["wsgi.input"].read()]
 
-    serving = LoopbackServer(0, app)
+    serving = LoopbackServer(listen(0), app)
     serving.start()
     yield serving
     serving.close()

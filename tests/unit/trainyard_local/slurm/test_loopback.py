@@ -25,10 +25,8 @@ def _asked_anew() -> Iterator[None]:
 
 
 def configuration(directory: Path) -> str:
-    cluster = SlurmCluster(
-        "abcdefghijkl", directory, 21000, [SlurmNode("127.20.0.11", 21001, "main")]
-    )
-    cluster.write_nodes()
+    cluster = SlurmCluster("abcdefghijkl", directory, 21000)
+    cluster.write_nodes([SlurmNode("127.20.0.11", 21001, "main")])
     return cluster.configuration(directory / "root") + cluster.nodes_file.read_text()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sam_on_moto import step_functions
+from sam_on_moto.functions import step_functions
 
 
 def definition(**state: Any) -> str:

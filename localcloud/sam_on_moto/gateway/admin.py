@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sam_on_moto.cloud import Cloud, Handler
+from sam_on_moto.bus.schedules import Schedules
+from sam_on_moto.cloud import Cloud, Handler, Refused
 from sam_on_moto.wire.messages import Request, Response, json_response
 
 Call = tuple[str, str]
@@ -19,7 +20,8 @@ Call = tuple[str, str]
 class Admin:
     """Answers the admin calls, `calls` beside its own.
 
-    `end` is called after the answer to shutdown is made; `update` runs a template's code.
+    `end` is called after the answer to shutdown is made; `update` runs a template's code, or
+    raises Refused.
     """
 
     def __init__(
@@ -32,16 +34,19 @@ class Admin:
         self._cloud = cloud
         self._end, self._update_stack = end, update
         self._prefix, self._header = cloud.naming.admin_prefix, cloud.naming.admin_header
-        self.ready = False
+        self._ready = False
         self.token = secrets.token_hex(16)
         """What a caller sends in the admin header; local.json holds it for the owner alone."""
         self._calls: dict[Call, Handler] = {
             ("GET", "status"): self._status,
-            ("POST", "fire"): self._fire,
             ("POST", "update"): self._update,
             ("POST", "shutdown"): self._shutdown,
             **(calls or {}),
         }
+
+    def deployed(self) -> None:
+        """The template is: its code may be changed, and callers need not wait any more."""
+        self._ready = True
 
     def handle(self, request: Request) -> Response:
         """Answer a request below the admin prefix."""
@@ -64,7 +69,7 @@ class Admin:
         return json_response(
             200,
             {
-                "ready": self.ready,
+                "ready": self._ready,
                 "endpoint": self._cloud.endpoint,
                 "stateDir": str(self._cloud.state_dir),
                 **parts,
@@ -73,26 +78,15 @@ class Admin:
 
     def _update(self, request: Request) -> Response:
         """Run the code of the template that the body names: {"template": absolute path}."""
-        from sam_on_moto.template.intrinsics import TemplateError
-
         template = Path(str((json_object(request) or {}).get("template", "")))
-        if not self.ready or not template.is_absolute():
+        if not self._ready or not template.is_absolute():
             words = 'send {"template": absolute path} to a local cloud that is up'
             return json_response(400, {"message": words, "code": "invalid-request"})
         try:
             self._update_stack(template)
-        except TemplateError as error:
+        except Refused as error:
             return json_response(400, {"message": str(error), "code": "template"})
         return json_response(200, {"template": str(template)})
-
-    def _fire(self, request: Request) -> Response:
-        """Fire a schedule out of turn: nobody wants to wait for it."""
-        name = (json_object(request) or {}).get("schedule", "")
-        if not self._cloud.schedules.fire(str(name)):
-            known = [schedule["name"] for schedule in self._cloud.schedules.report()]
-            message = f'no schedule {name!r}; there are {known}. Send one as {{"schedule": name}}.'
-            return json_response(404, {"message": message})
-        return json_response(202, {"fired": name})
 
     def _shutdown(self, request: Request) -> Response:
         self._end()
@@ -106,3 +100,13 @@ def json_object(request: Request) -> dict[str, Any] | None:
     except ValueError:
         return None
     return body if isinstance(body, dict) else None
+
+
+def fire(schedules: Schedules, request: Request) -> Response:
+    """Fire a schedule out of turn: nobody wants to wait for it."""
+    name = (json_object(request) or {}).get("schedule", "")
+    if not schedules.fire(str(name)):
+        known = [schedule["name"] for schedule in schedules.report()]
+        message = f'no schedule {name!r}; there are {known}. Send one as {{"schedule": name}}.'
+        return json_response(404, {"message": message})
+    return json_response(202, {"fired": name})

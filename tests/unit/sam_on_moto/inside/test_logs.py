@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sam_on_moto.functions import logs
+from sam_on_moto.inside import logs
 
 
 def test_log_lines_whose_clock_went_back_are_written_in_their_order_and_not_refused() -> None:

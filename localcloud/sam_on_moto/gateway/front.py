@@ -14,15 +14,15 @@ from typing import Any
 from urllib.parse import unquote
 
 from sam_on_moto.cloud import Cloud, Handler
-from sam_on_moto.functions.registry import NoSuchFunction
-from sam_on_moto.http import admin, gateway
+from sam_on_moto.functions.registry import Functions, NoSuchFunction
+from sam_on_moto.gateway import admin, gateway
+from sam_on_moto.gateway.gateway import Gateway
 from sam_on_moto.iam.access import Denied
 from sam_on_moto.iam.signatures import Rejected, SignedRequest, verify
 from sam_on_moto.moto_patches.quotas import MOST_ASYNCHRONOUS_BYTES, MOST_PAYLOAD_BYTES
 from sam_on_moto.wire.messages import Request, Response
 
 _INVOKE = re.compile(r"/2015-03-31/functions/([^/]+)/invocations")
-_LOOPBACK = ("127.0.0.1", "localhost")
 _SIGNED_FOR = re.compile(r"Credential=[^/]+/\d{8}/[^/]+/([^/]+)/aws4_request")
 
 
@@ -32,12 +32,16 @@ class Front:
     def __init__(
         self,
         cloud: Cloud,
+        functions: Functions,
+        apis: Gateway,
         admin_calls: admin.Admin | None,
         moto: Callable[..., Iterable[bytes]],
-        hosts: Container[str] = _LOOPBACK,
+        hosts: Container[str],
     ) -> None:
-        """Machine nodes have a front without `admin_calls`: nobody can end the cloud through it."""
+        """Without `admin_calls`, nobody can look into the cloud or end it through this front."""
         self._cloud = cloud
+        self._functions = functions
+        self._apis = apis
         self._admin = admin_calls
         self._moto = moto
         self._hosts = hosts
@@ -69,7 +73,7 @@ class Front:
                 else self._admin.handle
             )
         if path.startswith(gateway.PREFIX):
-            return self._cloud.gateway.handle
+            return self._apis.handle
         if _INVOKE.fullmatch(path):
             return self._invoke
         signed = _SIGNED_FOR.search(environ.get("HTTP_AUTHORIZATION", ""))
@@ -102,7 +106,7 @@ class Front:
                 service="lambda",
                 now=datetime.now(timezone.utc),
             )
-            function = self._cloud.functions.get(unquote(found[1]))
+            function = self._functions.get(unquote(found[1]))
             self._cloud.access.require(principal, "lambda:InvokeFunction", function.config.arn)
         except (Rejected, Denied) as refused:
             return _error(403, "AccessDeniedException", str(refused))
@@ -118,7 +122,7 @@ class Front:
             )
             return _error(413, "RequestTooLargeException", message)
         if later:
-            self._cloud.functions.invoke_later(function.config.arn, request.body or b"{}")
+            self._functions.invoke_later(function.config.arn, request.body or b"{}")
             return Response(202, [], b"")
         outcome = function.pool.invoke(request.body or b"{}")
         failed = [("X-Amz-Function-Error", "Unhandled")] if outcome.failed else []

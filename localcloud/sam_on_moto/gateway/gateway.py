@@ -13,9 +13,9 @@ from typing import Any
 from urllib.parse import unquote
 
 from sam_on_moto.cloud import Cloud
-from sam_on_moto.functions.registry import NoSuchFunction, NotAllowed
-from sam_on_moto.http import payload
-from sam_on_moto.http.payload import Call, Route
+from sam_on_moto.functions.registry import Functions, NoSuchFunction, NotAllowed
+from sam_on_moto.gateway import payload
+from sam_on_moto.gateway.payload import Call, Route
 from sam_on_moto.iam.access import Denied, Principal
 from sam_on_moto.iam.signatures import Rejected, SignedRequest, verify
 from sam_on_moto.moto_patches.quotas import MOST_PAYLOAD_BYTES
@@ -50,8 +50,9 @@ class Gateway:
     The stage $default has no segment of its own, as on AWS.
     """
 
-    def __init__(self, cloud: Cloud) -> None:
+    def __init__(self, cloud: Cloud, functions: Functions) -> None:
         self._cloud = cloud
+        self._functions = functions
         self.apis: dict[str, Api] = {}
 
     def add(self, body: Mapping[str, Any]) -> Api:
@@ -124,13 +125,13 @@ class Gateway:
     def _invoke(self, call: Call, event: Mapping[str, Any]) -> Response:
         function = call.route.function_arn
         try:
-            self._cloud.functions.check_permission(
+            self._functions.check_permission(
                 function, "apigateway.amazonaws.com", self._execution_arn(call) + call.route.path
             )
             content = json.dumps(event).encode()
             if len(content) > MOST_PAYLOAD_BYTES:
                 return json_response(413, {"message": "Request Too Long"})
-            outcome = self._cloud.functions.invoke(function, content)
+            outcome = self._functions.invoke(function, content)
         except (NotAllowed, NoSuchFunction):
             return json_response(500, {"message": "Internal Server Error"})
         return payload.answer(outcome)

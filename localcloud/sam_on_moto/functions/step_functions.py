@@ -16,10 +16,10 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from sam_on_moto.cloud import Cloud
-from sam_on_moto.functions.registry import NoSuchFunction
+from sam_on_moto.functions.registry import Functions, NoSuchFunction
 from sam_on_moto.functions.runtime_api import Invocation
-from sam_on_moto.iam.access import Denied
+from sam_on_moto.iam.access import Access, Denied
+from sam_on_moto.inside.place import ACCOUNT_ID, REGION
 from sam_on_moto.moto_patches.pinned import replace, wrap
 from sam_on_moto.moto_patches.quotas import MOST_STATE_BYTES
 
@@ -91,7 +91,7 @@ def _targets(state: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def install(cloud: Cloud) -> None:
+def install(access: Access, functions: Functions) -> None:
     """Hook moto's interpreter; once per process, before the first state machine is created."""
     from moto.core.config import default_user_config
 
@@ -103,7 +103,7 @@ def install(cloud: Cloud) -> None:
     _install_stop()
     _install_terminal_errors()
     _install_full_history()
-    _install_lambda_tasks(cloud)
+    _install_lambda_tasks(access, functions)
 
 
 def _install_quiet_errors() -> None:
@@ -353,7 +353,7 @@ def _history_full() -> type[Exception]:
     return HistoryFull
 
 
-def _install_lambda_tasks(cloud: Cloud) -> None:
+def _install_lambda_tasks(access: Access, functions: Functions) -> None:
     """Tasks go straight to the worker, under the machine's role.
 
     moto would make a new boto3 client for every call and ignore the role.
@@ -366,8 +366,8 @@ def _install_lambda_tasks(cloud: Cloud) -> None:
     def invoke(parameters: dict[str, Any], region: str, state_credentials: Any) -> dict[str, Any]:
         name = parameters["FunctionName"]
         try:
-            function = cloud.functions.get(name)
-            cloud.access.require_role(
+            function = functions.get(name)
+            access.require_role(
                 state_credentials.role_arn, "states", "lambda:InvokeFunction", function.config.arn
             )
         except NoSuchFunction as error:
@@ -449,12 +449,12 @@ def _client_error(code: str, status: int, message: str) -> ClientError:
     )
 
 
-def report(cloud: Cloud) -> dict[str, Any]:
+def report() -> dict[str, Any]:
     """Executions by machine and status, for the status page."""
     from moto.stepfunctions.parser.models import stepfunctions_parser_backends
 
     counts: dict[str, dict[str, int]] = {}
-    for machine in stepfunctions_parser_backends[cloud.account_id][cloud.region].state_machines:
+    for machine in stepfunctions_parser_backends[ACCOUNT_ID][REGION].state_machines:
         by_status = counts.setdefault(machine.name, {})
         for execution in machine.executions:
             by_status[execution.status] = by_status.get(execution.status, 0) + 1

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from sam_on_moto.cloud import Cloud
+from sam_on_moto.inside.place import ACCOUNT_ID, REGION
 
 log = logging.getLogger(__name__)
 
@@ -22,11 +22,13 @@ Entry = tuple[str, str, int, list[str]]
 class LogWriter:
     """A queue in front of CloudWatch Logs. Lines of one stream keep their order."""
 
-    def __init__(self, cloud: Cloud) -> None:
-        self._cloud = cloud
+    def __init__(self) -> None:
         self._queue: queue.SimpleQueue[Entry | None] = queue.SimpleQueue()
         self._known: set[tuple[str, str]] = set()
         self._thread = threading.Thread(target=self._run, daemon=True, name="logs")
+
+    def start(self) -> None:
+        """Lines are written from now on, those first that came before."""
         self._thread.start()
 
     def write(self, group: str, stream: str, lines: list[str]) -> None:
@@ -54,7 +56,7 @@ class LogWriter:
     def _append(self, group: str, stream: str, events: list[dict[str, Any]]) -> None:
         from moto.logs.models import logs_backends
 
-        backend = logs_backends[self._cloud.account_id][self._cloud.region]
+        backend = logs_backends[ACCOUNT_ID][REGION]
         if (group, stream) not in self._known:
             if group not in backend.groups:
                 backend.create_log_group(group, {})

@@ -1,0 +1,1 @@
+"""What the cloud's own parts do at moto's backends: no request, no keys, no judgement."""
