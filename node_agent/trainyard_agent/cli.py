@@ -62,7 +62,7 @@ def _daemon(words: Sequence[str]) -> int:
 
 
 def usage() -> str:
-    """For people; whoever sends a command does not wait for this import."""
+    """For people; a command does not wait for this import."""
     from trainyard_contracts.commands import COMMANDS
 
     commands = [command.usage() for command in COMMANDS.values()]

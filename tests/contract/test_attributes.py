@@ -42,7 +42,6 @@ ALLOWED: dict[tuple[str, str], str] = {
         "tokenizers"
     ),
     ("trainers/trainyard_trainers/translate/vocabulary.py", "tokenizer.decoder"): "tokenizers",
-    ("cli/trainyard_cli/main.py", "typer_context.obj"): "typer",
     ("localcloud/sam_on_moto/functions/step_functions.py", "thread.daemon"): "threading.Timer",
     ("localcloud/sam_on_moto/wire/server.py", "self._server.daemon_threads"): "socketserver",
     ("localcloud/trainyard_local/machines/bridge_server.py", "self._server.daemon_threads"): (
@@ -80,11 +79,10 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("localcloud/sam_on_moto/speed/transactions.py", "_transaction.open"): "threading.local",
     # Between the training loop and its tasks, every step.
     ("trainers/trainyard_trainers/ddp/train.py", "turn.sums"): "what Turn says that a task does",
-    ("trainers/trainyard_trainers/loop/__init__.py", "turn.sums"): "a turn of its own",
-    ("trainers/trainyard_trainers/loop/__init__.py", "self.requests.checkpoint"): "taken from it",
+    ("trainers/trainyard_trainers/loop/loop.py", "turn.sums"): "a turn of its own",
+    ("trainers/trainyard_trainers/loop/loop.py", "self.requests.checkpoint"): "taken from it",
     ("trainers/trainyard_trainers/translate/train.py", "self.stream.position"): "a restored stream",
 }
-
 
 
 def is_record(node: ast.AST) -> bool:

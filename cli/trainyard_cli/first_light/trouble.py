@@ -1,4 +1,4 @@
-"""What held a first run up, in the words of whoever told of it."""
+"""What held a first run up, in the words of those that reported it."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from .base import Lenient, Sha256Hex
 from .cluster_base import ClusterUser, PythonEnvironment, S3Mount, SharedFilesystem
 from .specs import JobPythonEnvironment
 
-#: The year 3000: whoever writes a time beyond it did not write a time.
+#: The year 3000: a number beyond it is no time.
 LATEST = 32503680000
 
 

@@ -117,7 +117,7 @@ def _nft(node: Linked, script: str) -> None:
 
 
 def _link(node: Linked, state: str) -> Mapping[str, Any]:
-    """Down: nothing is refused and nothing reset; whoever calls waits."""
+    """The link is down: the kernel refuses and resets nothing, so a caller waits."""
     _enter(node, ["ip", "link", "set", "host0", state])
     node.silenced = state == "down"
     return {}

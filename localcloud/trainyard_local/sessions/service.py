@@ -116,7 +116,7 @@ class Session:
         self._lock = threading.Lock()
 
     def renew(self) -> None:
-        """Whoever opens the channel from now on has another token."""
+        """The next one to open the channel has another token."""
         self.token = secrets.token_urlsafe(48)
 
     def begin(self) -> None:
