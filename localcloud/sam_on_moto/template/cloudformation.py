@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
@@ -117,31 +117,38 @@ def update(
     scope = _scope(cloud, stack.name, template, parameters)
     scope.resources.update(stack.resources)
     wanted = dict(_wanted(template, scope))
-    if wrong := _not_updated(stack, wanted, scope):
+    if wrong := list(_not_updated(stack, wanted, scope)):
         raise TemplateError(
             "the local cloud cannot update this; take it down and up:\n  " + "\n  ".join(wrong)
         )
-    properties = {name: resolve(one.get("Properties", {}), scope) for name, one in wanted.items()}
+    properties, changes = {}, []
     for logical_id, one in wanted.items():
-        if change := UPDATES.get(one["Type"]):
-            physical_id = stack.resources[logical_id].physical_id
-            with _named(logical_id, one):
-                change(maker, Wanted(stack.name, logical_id, properties[logical_id]), physical_id)
-    return Stack(stack.name, scope.resources, _outputs(template, scope), properties)
+        with _named(logical_id, one):
+            properties[logical_id] = resolve(one.get("Properties", {}), scope)
+            if update := UPDATES.get(one["Type"]):
+                own = Wanted(stack.name, logical_id, properties[logical_id])
+                changes.append(update.prepare(maker, own, stack.resources[logical_id].physical_id))
+    made = Stack(stack.name, scope.resources, _outputs(template, scope), properties)
+    for change in changes:  # all that can be wrong with the template was found before
+        change()
+    return made
 
 
-def _not_updated(stack: Stack, wanted: Mapping[str, Any], scope: Scope) -> list[str]:
+def _not_updated(stack: Stack, wanted: Mapping[str, Any], scope: Scope) -> Iterator[str]:
     """What the template changes of a resource that only a new stack could have."""
-    added = [f"{name}: it is new" for name in wanted if name not in stack.resources]
-    gone = [f"{name}: it is gone" for name in stack.resources if name not in wanted]
-    if added or gone:
-        return [*added, *gone]
-    return [
-        f"{name} ({one['Type']}): its properties are others"
-        for name, one in wanted.items()
-        if one["Type"] not in UPDATES
-        and resolve(one.get("Properties", {}), scope) != stack.properties[name]
-    ]
+    yield from (f"{name}: it is new" for name in wanted if name not in stack.resources)
+    yield from (f"{name}: it is gone" for name in stack.resources if name not in wanted)
+    for name, one in wanted.items():
+        if name not in stack.resources:
+            continue
+        with _named(name, one):
+            now, before = resolve(one.get("Properties", {}), scope), stack.properties[name]
+        kept = {*now, *before} - (
+            UPDATES[one["Type"]].properties if one["Type"] in UPDATES else set()
+        )
+        others = sorted(key for key in kept if now.get(key) != before.get(key))
+        if others:
+            yield f"{name} ({one['Type']}): {', '.join(others)} would change"
 
 
 def _scope(
@@ -157,20 +164,23 @@ def _scope(
 
 def _wanted(template: Mapping[str, Any], scope: Scope) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The resources whose condition holds, each after those that it refers to."""
-    wanted = {
-        k: r
-        for k, r in template["Resources"].items()
-        if "Condition" not in r or truth(r["Condition"], scope)
-    }
+    wanted = {k: r for k, r in template["Resources"].items() if _holds(k, r, scope)}
     yield from ((logical_id, wanted[logical_id]) for logical_id in _order(wanted))
 
 
 def _outputs(template: Mapping[str, Any], scope: Scope) -> dict[str, str]:
-    outputs = template.get("Outputs", {})
-    shown = {
-        k: o for k, o in outputs.items() if "Condition" not in o or truth(o["Condition"], scope)
-    }
-    return {k: str(resolve(o["Value"], scope)) for k, o in shown.items()}
+    found = {}
+    for name, output in template.get("Outputs", {}).items():
+        if _holds(name, output, scope):
+            with _told_as_mistake(f"Outputs.{name}"):
+                found[name] = str(resolve(output["Value"], scope))
+    return found
+
+
+def _holds(name: str, part: Mapping[str, Any], scope: Scope) -> bool:
+    """Whether a resource or an output with these words is made at all."""
+    with _told_as_mistake(name):
+        return "Condition" not in part or truth(part["Condition"], scope)
 
 
 def _pseudo(cloud: Cloud, name: str) -> dict[str, Any]:
@@ -189,20 +199,24 @@ def _pseudo(cloud: Cloud, name: str) -> dict[str, Any]:
 
 def parameter_values(declared: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
     """Given values over defaults, checked as CloudFormation checks them. Raises TemplateError."""
+    if not isinstance(declared, Mapping):
+        raise TemplateError("Parameters must be a map of names to their types")
     unknown = set(given) - set(declared)
     if unknown:
         raise TemplateError(
             f"the template has no parameter {sorted(unknown)}; it has {sorted(declared)}"
         )
-    values = {}
+    values: dict[str, Any] = {}
     for name, rules in declared.items():
+        if not isinstance(rules, Mapping) or not isinstance(rules.get("Type"), str):
+            raise TemplateError(f"the parameter {name} needs a Type")
         if name not in given and "Default" not in rules:
             raise TemplateError(f"the parameter {name} has no default and needs a value")
         value = str(given.get(name, rules.get("Default")))
-        _check_parameter(name, value, rules)
-        values[name] = (
-            value.split(",") if rules["Type"] in ("CommaDelimitedList", "List<Number>") else value
-        )
+        with _told_as_mistake(f"the parameter {name}"):
+            _check_parameter(name, value, rules)
+        listed = rules["Type"] == "CommaDelimitedList" or rules["Type"].startswith("List<")
+        values[name] = [part.strip() for part in value.split(",")] if listed else value
     return values
 
 
@@ -215,6 +229,11 @@ def _check_parameter(name: str, value: str, rules: Mapping[str, Any]) -> None:
     if "AllowedPattern" in rules and not re.fullmatch(rules["AllowedPattern"], value):
         raise TemplateError(
             f"parameter {name}={value!r} must match {rules['AllowedPattern']}. {hint}"
+        )
+    shortest, longest = int(rules.get("MinLength", 0)), int(rules.get("MaxLength", len(value)))
+    if not shortest <= len(value) <= longest:
+        raise TemplateError(
+            f"parameter {name}={value!r} must have {shortest} to {longest} characters. {hint}"
         )
     if rules["Type"] != "Number":
         return
@@ -233,15 +252,26 @@ def _check_parameter(name: str, value: str, rules: Mapping[str, Any]) -> None:
 
 def _complaints(resources: Mapping[str, Any]) -> Iterator[str]:
     for logical_id, resource in resources.items():
+        if not isinstance(resource, Mapping) or not isinstance(resource.get("Type"), str):
+            yield f"{logical_id}: it is no resource: it has no Type"
+            continue
+        depends = resource.get("DependsOn", [])
+        for name in [depends] if isinstance(depends, str) else depends:
+            if name not in resources:
+                yield f"{logical_id}: it depends on {name}, which is no resource"
         kind = TYPES.get(resource["Type"])
         if kind is None:
             yield f"{logical_id}: the resource type {resource['Type']} is not supported"
             continue
         for attribute in sorted(set(resource) - _ATTRIBUTES):
             yield f"{logical_id} ({resource['Type']}): the attribute {attribute} is not supported"
-        for name in sorted(set(resource.get("Properties", {})) - kind.properties):
+        properties = resource.get("Properties", {})
+        if not isinstance(properties, Mapping):
+            yield f"{logical_id} ({resource['Type']}): Properties must be a map"
+            continue
+        for name in sorted(set(properties) - kind.properties):
             yield f"{logical_id} ({resource['Type']}): the property {name} is not supported"
-        for complaint in kind.complaints(resource.get("Properties", {})):
+        for complaint in kind.complaints(properties):
             yield f"{logical_id} ({resource['Type']}): {complaint}"
 
 
@@ -249,9 +279,10 @@ def _order(resources: Mapping[str, Any]) -> list[str]:
     graph = {}
     for logical_id, resource in resources.items():
         depends = resource.get("DependsOn", [])
-        named = references(resource.get("Properties", {})) | set(
-            [depends] if isinstance(depends, str) else depends
-        )
+        with _named(logical_id, resource):
+            named = references(resource.get("Properties", {})) | set(
+                [depends] if isinstance(depends, str) else depends
+            )
         graph[logical_id] = named & set(resources)
     try:
         return list(TopologicalSorter(graph).static_order())
@@ -261,14 +292,24 @@ def _order(resources: Mapping[str, Any]) -> list[str]:
         ) from None
 
 
-@contextmanager
-def _named(logical_id: str, resource: Mapping[str, Any]) -> Iterator[None]:
+def _named(logical_id: str, resource: Mapping[str, Any]) -> AbstractContextManager[None]:
     """Whatever goes wrong inside names the resource."""
+    return _told_as_mistake(f"{logical_id} ({resource['Type']})")
+
+
+@contextmanager
+def _told_as_mistake(place: str) -> Iterator[None]:
+    """Whatever goes wrong inside is a mistake of the template at this place."""
     try:
         yield
     except TemplateError as error:
-        raise TemplateError(f"{logical_id} ({resource['Type']}): {error}") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise TemplateError(
-            f"{logical_id} ({resource['Type']}): {type(error).__name__}: {error}"
-        ) from error
+        raise TemplateError(f"{place}: {error}") from None
+    except (
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+        re.error,
+    ) as error:
+        raise TemplateError(f"{place}: {type(error).__name__}: {error}") from error

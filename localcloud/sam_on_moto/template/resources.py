@@ -78,21 +78,29 @@ class Kind:
     complaints: Callable[[Mapping[str, Any]], list[str]]
 
 
+#: Checks what a resource that is there, by its physical id, is to become. Returns what makes it so.
+Prepare = Callable[[Maker, Wanted, str], Callable[[], object]]
+
+
+@dataclass(frozen=True)
+class Update:
+    """How a resource that is there becomes another, and which of its properties that reaches."""
+
+    properties: frozenset[str]
+    prepare: Prepare
+
+
 TYPES: dict[str, Kind] = {}
-#: How a resource that is there becomes another; one of any other type stays as it is.
-UPDATES: dict[str, Callable[[Maker, Wanted, str], None]] = {}
+#: A resource of any other type stays as it is.
+UPDATES: dict[str, Update] = {}
 
 
-def update_of(
-    type_name: str,
-) -> Callable[[Callable[[Maker, Wanted, str], None]], Callable[[Maker, Wanted, str], None]]:
-    """Register how a resource of this type, by its physical id, gets other properties or code."""
+def update_of(type_name: str, properties: str) -> Callable[[Prepare], Prepare]:
+    """Register how a resource of this type gets other values of these properties."""
 
-    def register(
-        update: Callable[[Maker, Wanted, str], None],
-    ) -> Callable[[Maker, Wanted, str], None]:
-        UPDATES[type_name] = update
-        return update
+    def register(prepare: Prepare) -> Prepare:
+        UPDATES[type_name] = Update(frozenset(properties.split()), prepare)
+        return prepare
 
     return register
 
@@ -220,6 +228,7 @@ def _log_group(maker: Maker, want: Wanted) -> Made:
 )
 def _role(maker: Maker, want: Wanted) -> Made:
     p, name = want.properties, want.name("RoleName")
+    policies = _policies(p)
     role = maker.backend("iam", scope="aws").create_role(
         role_name=name,
         assume_role_policy_document=json.dumps(p["AssumeRolePolicyDocument"], default=str),
@@ -229,27 +238,35 @@ def _role(maker: Maker, want: Wanted) -> Made:
         tags=[],
         max_session_duration=p.get("MaxSessionDuration", 3600),
     )
-    _put_policies(role, p)
+    for policy, document in policies.items():
+        role.put_policy(policy, document)
     return name, {"Arn": role.arn, "RoleId": role.id}
 
 
-def _put_policies(role: Any, properties: Mapping[str, Any]) -> None:
-    for policy in properties.get("Policies", []):
-        role.put_policy(policy["PolicyName"], policy["PolicyDocument"])
+def _policies(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The documents of a role by their names."""
+    found = {one["PolicyName"]: one["PolicyDocument"] for one in properties.get("Policies", [])}
     for arn in properties.get("ManagedPolicyArns", []):
         if arn not in MANAGED_POLICIES:
             raise TemplateError(
                 f"the local cloud does not know the managed policy {arn}; "
                 "add its document to managed_policies.py"
             )
-        role.put_policy(arn.split("/")[-1], MANAGED_POLICIES[arn])
+        found[arn.split("/")[-1]] = MANAGED_POLICIES[arn]
+    return found
 
 
-@update_of("AWS::IAM::Role")
-def _update_role(maker: Maker, want: Wanted, physical_id: str) -> None:
+@update_of("AWS::IAM::Role", "Policies ManagedPolicyArns Description Tags")
+def _update_role(maker: Maker, want: Wanted, physical_id: str) -> Callable[[], object]:
     role = maker.backend("iam", scope="aws").get_role(physical_id)
-    role.policies.clear()
-    _put_policies(role, want.properties)
+    policies = _policies(want.properties)
+
+    def change() -> None:
+        role.policies.clear()
+        for name, document in policies.items():
+            role.put_policy(name, document)
+
+    return change
 
 
 @resource("AWS::IAM::ManagedPolicy", "ManagedPolicyName PolicyDocument Description Path")
@@ -272,10 +289,14 @@ def _layer(maker: Maker, want: Wanted) -> Made:
     return arn, {"LayerVersionArn": arn}
 
 
-@update_of("AWS::Lambda::LayerVersion")
-def _update_layer(maker: Maker, want: Wanted, physical_id: str) -> None:
-    """AWS makes a version with another number; here only the functions of this stack have it."""
+@update_of("AWS::Lambda::LayerVersion", "Content Description CompatibleRuntimes LicenseInfo")
+def _update_layer(maker: Maker, want: Wanted, physical_id: str) -> Callable[[], object]:
+    """AWS makes a version with another number; here only the functions of this stack have it.
+
+    The maker is this update's own: functions that follow in it take the folder from there.
+    """
     maker.layers[physical_id] = maker.staged(want.properties["Content"])
+    return lambda: None
 
 
 def _function_complaints(properties: Mapping[str, Any]) -> list[str]:
@@ -309,10 +330,15 @@ def _function(maker: Maker, want: Wanted) -> Made:
     return name, {"Arn": config.arn}
 
 
-@update_of("AWS::Lambda::Function")
-def _update_function(maker: Maker, want: Wanted, physical_id: str) -> None:
+@update_of(
+    "AWS::Lambda::Function",
+    "Code Handler Role Runtime Timeout MemorySize Environment Layers Architectures Description "
+    "Tags LoggingConfig TracingConfig ReservedConcurrentExecutions",
+)
+def _update_function(maker: Maker, want: Wanted, physical_id: str) -> Callable[[], object]:
     config = _function_config(maker, want.properties, physical_id)
-    maker.parts.functions.replace(config, most=_most_workers(want.properties))
+    most = _most_workers(want.properties)
+    return lambda: maker.parts.functions.replace(config, most=most)
 
 
 def _most_workers(properties: Mapping[str, Any]) -> int:
@@ -429,15 +455,21 @@ def _state_machine(maker: Maker, want: Wanted) -> Made:
     return machine.arn, {"Arn": machine.arn, "Name": name}
 
 
-@update_of("AWS::StepFunctions::StateMachine")
-def _update_state_machine(maker: Maker, want: Wanted, physical_id: str) -> None:
+@update_of(
+    "AWS::StepFunctions::StateMachine",
+    "DefinitionString Definition DefinitionSubstitutions RoleArn LoggingConfiguration "
+    "TracingConfiguration Tags",
+)
+def _update_state_machine(maker: Maker, want: Wanted, physical_id: str) -> Callable[[], object]:
     """Executions that run go on by the definition that they began with, as on AWS."""
     from moto.stepfunctions.parser.models import stepfunctions_parser_backends
 
     p = want.properties
     definition = _definition(p, physical_id.rsplit(":", 1)[-1])
     backend = stepfunctions_parser_backends[maker.cloud.account_id][maker.cloud.region]
-    backend.update_state_machine(physical_id, definition=definition, role_arn=p["RoleArn"])
+    return lambda: backend.update_state_machine(
+        physical_id, definition=definition, role_arn=p["RoleArn"]
+    )
 
 
 def _definition(p: Mapping[str, Any], name: str) -> str:
@@ -489,6 +521,7 @@ def _dashboard(maker: Maker, want: Wanted) -> Made:
     return name, {}
 
 
-@update_of("AWS::CloudWatch::Dashboard")
-def _update_dashboard(maker: Maker, want: Wanted, physical_id: str) -> None:
+@update_of("AWS::CloudWatch::Dashboard", "DashboardBody")
+def _update_dashboard(maker: Maker, want: Wanted, physical_id: str) -> Callable[[], object]:
     json.loads(want.properties["DashboardBody"])
+    return lambda: None

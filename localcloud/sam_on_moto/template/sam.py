@@ -44,10 +44,11 @@ def load(path: Path, parameters: Mapping[str, str], staging: Path, region: str) 
     if not isinstance(source, dict) or not isinstance(source.get("Resources"), dict):
         raise TemplateError(f"{path} is no CloudFormation template: it has no Resources")
     values = parameter_values(source.get("Parameters", {}), parameters)
+    shared = _shared(source)
     for logical_id, resource in source["Resources"].items():
         if not isinstance(resource, dict):
             raise TemplateError(f"{logical_id}: it is no resource: it has no Type")
-        _package(path.parent, staging, logical_id, resource)
+        _package(path.parent, staging, logical_id, resource, shared)
     try:
         translated: dict[str, Any] = transform(source, values, _ManagedPolicyNames())
     except InvalidDocumentException as error:
@@ -61,11 +62,23 @@ class _ManagedPolicyNames:
         return {arn.split("/")[-1]: arn for arn in MANAGED_POLICIES}
 
 
-def _package(root: Path, staging: Path, logical_id: str, resource: dict[str, Any]) -> None:
+def _shared(source: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What Globals gives to every function."""
+    functions = (source.get("Globals") or {}).get("Function") or {}
+    return functions if isinstance(functions, Mapping) else {}
+
+
+def _package(
+    root: Path,
+    staging: Path,
+    logical_id: str,
+    resource: dict[str, Any],
+    shared: Mapping[str, Any],
+) -> None:
     properties = resource.get("Properties") or {}
     match resource.get("Type"):
         case "AWS::Serverless::Function":
-            source = root / _folder(properties, "CodeUri", logical_id)
+            source = root / _folder({**shared, **properties}, "CodeUri", logical_id)
             properties["CodeUri"] = _stage(source, staging, logical_id, "")
         case "AWS::Serverless::LayerVersion":
             source = root / _folder(properties, "ContentUri", logical_id)

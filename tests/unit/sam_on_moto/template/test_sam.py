@@ -26,3 +26,13 @@ def test_python_layers_lie_below_python_and_others_as_they_are(tmp_path: Path) -
         template.merge_layers([staged / "SharedLayer", staged / "PlainLayer"], tmp_path / "opt")
         == opt
     )
+
+
+def test_globals_name_the_folder_of_functions_that_name_none(tmp_path: Path) -> None:
+    text = cloud_sample.TEMPLATE.replace("      CodeUri: fact\n", "")
+    text = text.replace("  Function:\n    Runtime", "  Function:\n    CodeUri: fact\n    Runtime")
+    path = cloud_sample.write(tmp_path / "app", template=text)
+    translated = template.load(path, {}, tmp_path / "staged", "us-east-1")
+    code = translated["Resources"]["FactFunction"]["Properties"]["Code"]
+    assert code == {"S3Bucket": template.BUCKET, "S3Key": "FactFunction"}
+    assert (tmp_path / "staged/FactFunction").is_dir()
