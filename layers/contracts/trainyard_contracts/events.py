@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Any, ClassVar, Literal
+import math
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any, ClassVar, Literal, Union
 
-from pydantic import AwareDatetime, Field, ValidationError, model_validator
+from pydantic import AwareDatetime, BaseModel, Field, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
 from typing_extensions import Self
 
 from .base import Lenient
-from .storable import mistakes
 
 SOURCE = "trainyard.agent"
+# A value may be of the right type and still be one that nobody can store: `mistakes`. What is
+# stored already is read without these bounds.
+#: A time in another year is none: a clock that was never set says 1970.
+YEARS = range(1900, 3000)
+LARGEST_NUMBER = 2**63
+#: Longer than the id of any run, and shorter than the longest key of the table.
+LONGEST_ID = 256
+
+Place = tuple[Union[str, int], ...]
 
 
 class Fact(Lenient):
@@ -350,3 +361,39 @@ def parse_agent_event(detail_type: str, detail: dict[str, Any]) -> AgentEvent:
     if found := mistakes(event):
         raise ValidationError.from_exception_data(detail_type, found)
     return event
+
+
+def mistakes(told: BaseModel) -> list[InitErrorDetails]:
+    """Each text, number and time in it that cannot be stored, calculated with or sent on."""
+    kind = PydanticCustomError("unstorable", "cannot be stored")
+    return [
+        InitErrorDetails(type=kind, loc=place, input=value)
+        for place, value in _leaves(told, ())
+        if not _storable(place, value)
+    ]
+
+
+def _leaves(value: Any, place: Place) -> Iterator[tuple[Place, Any]]:
+    if isinstance(value, BaseModel):
+        for name, inner in value:
+            yield from _leaves(inner, (*place, type(value).model_fields[name].alias or name))
+    elif isinstance(value, list):
+        for position, inner in enumerate(value):
+            yield from _leaves(inner, (*place, position))
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            yield place, name
+            yield from _leaves(inner, (*place, name))
+    else:
+        yield place, value
+
+
+def _storable(place: Place, value: Any) -> bool:
+    if isinstance(value, str):
+        whole = not any("\ud800" <= character <= "\udfff" for character in value)
+        return whole and (place != ("runId",) or len(value) <= LONGEST_ID)
+    if isinstance(value, datetime):
+        return value.year in YEARS
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return not isinstance(value, int) or abs(value) < LARGEST_NUMBER

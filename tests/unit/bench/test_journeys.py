@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
 from bench import journeys
 from bench.journeys import Journey, backs
+from tests.support.repository import ROOT
 
 
 @pytest.fixture
@@ -39,3 +41,13 @@ def test_a_call_into_a_file_that_waits_is_a_turn_back(journey: Journey) -> None:
 def test_what_is_not_the_product_is_passed_through(journey: Journey) -> None:
     calls(journey, "a", lambda: calls(journey, "", lambda: calls(journey, "a")))
     assert (journey.files, journey.turns) == (["a"], set())
+
+
+def test_the_ways_are_as_long_as_the_decision_about_rooms_says() -> None:
+    """Another file on a way is a reader's; the page and its figures change with it."""
+    page = (ROOT / "docs/adr/0027-rooms.md").read_text()
+    told = re.search(r"through the code: (\d+), (\d+)\nand (\d+) files, with no turn back", page)
+    assert told is not None
+    found = journeys.journeys()
+    assert [len(way.files) for way in found.values()] == [int(number) for number in told.groups()]
+    assert [backs(way.turns) for way in found.values()] == [[], [], []]

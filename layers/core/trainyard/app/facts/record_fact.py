@@ -39,10 +39,10 @@ from trainyard_contracts.events import (
     ExportFinished,
     MeetingEvent,
     RunEvent,
+    mistakes,
     parse_agent_event,
 )
 from trainyard_contracts.signatures import is_signed
-from trainyard_contracts.storable import mistakes
 
 #: What a cluster can be called; with anything else nothing need be asked of the table.
 _NAME = re.compile(r"[A-Za-z0-9-]{1,63}")
