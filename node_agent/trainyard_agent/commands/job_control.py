@@ -277,8 +277,11 @@ class JobControl:
                 return Cancelling("none")
             if attempt.state == "submitting":
                 await self._take_up(attempt)
-            if not attempt.active:
+            # If the newest has no job, as its submission was cut short, the one before may have.
+            active = [older for older in self._attempts.active() if older.run_id == run_id]
+            if not active:
                 return Cancelling("ended")
+            attempt = max(active, key=lambda one: one.number)
             if not self._attempts.cancelled(attempt):
                 self._attempts.request_cancel(attempt)
                 self._background.spawn(self._stop(attempt))

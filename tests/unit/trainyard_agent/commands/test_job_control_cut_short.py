@@ -198,3 +198,25 @@ def test_a_job_that_is_found_after_a_newer_one_was_handed_in_is_ended(world: Wor
         await world.live_is("101")
 
     run(story())
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("fatal", range(len(CALLS)), ids=lambda n: f"{n} {CALLS[n]}")
+def test_no_job_is_left_of_a_run_that_is_cancelled_wherever_the_agent_died(
+    world: World, fatal: int, after: bool
+) -> None:
+    async def first() -> None:
+        task = asyncio.create_task(submit(world.start()))
+        await eventually_async("the agent dies", lambda: world.life.over)
+        await asyncio.gather(task, return_exceptions=True)
+
+    async def second() -> None:
+        parts = world.start()
+        parts.control.resume()
+        assert (await parts.control.cancel(RUN)).state == "cancelling"
+        await world.live_is()
+
+    world.life = Life(fatal, after)
+    run(first())
+    world.life = Life()
+    run(second())
