@@ -122,6 +122,16 @@ class World:
         return self._once("cluster", lambda: _or_none(lambda: self.api.cluster(self.cluster_name)))
 
     @property
+    def agent_heard_at(self) -> str | None:
+        """When an event of the controller's agent last came; None if none did.
+
+        ClusterReady is one, and comes before the first heartbeat does.
+        """
+        cluster = self.cluster or {}
+        at = cluster.get("lastHeartbeatAt") or cluster.get("readyAt")
+        return str(at) if at else None
+
+    @property
     def cluster_id(self) -> str | None:
         """The end of the cluster's ARN, once AWS gave it one."""
         arn = (self.cluster or {}).get("arn")

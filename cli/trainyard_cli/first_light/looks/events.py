@@ -39,9 +39,8 @@ def nodes_reach_the_services_that_they_call(world: World) -> Seen:
 
 @look("A-022", after="ready")
 def nodes_may_put_events_on_our_bus(world: World) -> Seen:
-    cluster = world.cluster or {}
-    if cluster.get("lastHeartbeatAt"):
-        return held("A-022", f"the controller's agent was heard at {cluster['lastHeartbeatAt']}")
+    if heard := world.agent_heard_at:
+        return held("A-022", f"the controller's agent was heard at {heard}")
     controllers = [story for story in stories(world, "controller") if story.finished]
     if not controllers:
         return unseen(

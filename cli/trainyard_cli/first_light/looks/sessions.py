@@ -56,7 +56,7 @@ def a_target_has_the_clusters_id(world: World) -> Seen:
         return held(
             "A-002", "the controller was reached as sagemaker-cluster:<id>_<group>-<instance id>"
         )
-    heard = (world.cluster or {}).get("lastHeartbeatAt")
+    heard = world.agent_heard_at
     if NOT_CONNECTED in text and heard:
         return broken(
             "A-002",
