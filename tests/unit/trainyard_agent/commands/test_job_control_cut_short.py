@@ -152,6 +152,19 @@ async def submit(parts: JobParts) -> None:
     await parts.control.submit(RUN, 2, f"s3://data/runs/{RUN}/attempts/2/bundle.json")
 
 
+def dies_submitting(world: World, fatal: int, after: bool) -> None:
+    """The agent dies at this call of a submission; the next one has a life of its own."""
+
+    async def story() -> None:
+        task = asyncio.create_task(submit(world.start()))
+        await eventually_async("the agent dies", lambda: world.life.over)
+        await asyncio.gather(task, return_exceptions=True)
+
+    world.life = Life(fatal, after)
+    run(story())
+    world.life = Life()
+
+
 def test_a_submission_makes_these_calls(world: World) -> None:
     async def story() -> None:
         await submit(world.start())
@@ -167,11 +180,6 @@ def test_a_submission_makes_these_calls(world: World) -> None:
 def test_one_job_is_left_wherever_the_agent_dies(
     world: World, fatal: int, after: bool, repeated: bool
 ) -> None:
-    async def first() -> None:
-        task = asyncio.create_task(submit(world.start()))
-        await eventually_async("the agent dies", lambda: world.life.over)
-        await asyncio.gather(task, return_exceptions=True)
-
     async def second() -> None:
         parts = world.start()
         parts.control.resume()
@@ -179,9 +187,7 @@ def test_one_job_is_left_wherever_the_agent_dies(
             await submit(parts)
         await world.live_is(list(world.names)[-1])
 
-    world.life = Life(fatal, after)
-    run(first())
-    world.life = Life()
+    dies_submitting(world, fatal, after)
     run(second())
     handed_in = repeated or (fatal, after) >= (CALLS.index("sbatch"), True)
     assert list(world.names.values()) == [job_name(RUN, n) for n in (1, 2)[: 1 + handed_in]]
@@ -205,18 +211,11 @@ def test_a_job_that_is_found_after_a_newer_one_was_handed_in_is_ended(world: Wor
 def test_no_job_is_left_of_a_run_that_is_cancelled_wherever_the_agent_died(
     world: World, fatal: int, after: bool
 ) -> None:
-    async def first() -> None:
-        task = asyncio.create_task(submit(world.start()))
-        await eventually_async("the agent dies", lambda: world.life.over)
-        await asyncio.gather(task, return_exceptions=True)
-
     async def second() -> None:
         parts = world.start()
         parts.control.resume()
         assert (await parts.control.cancel(RUN)).state == "cancelling"
         await world.live_is()
 
-    world.life = Life(fatal, after)
-    run(first())
-    world.life = Life()
+    dies_submitting(world, fatal, after)
     run(second())
