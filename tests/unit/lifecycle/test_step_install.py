@@ -98,6 +98,16 @@ def test_the_agents_packages_are_unpacked_whole_or_not_at_all(
     ]
 
 
+def test_the_agents_slice_is_a_share_and_no_limit_of_the_controllers_work() -> None:
+    """The agent hashes and exports checkpoints: with a quota that would take hours."""
+    text = (LIFECYCLE / "trainyard.slice").read_text(encoding="utf-8")
+    settings = dict(
+        line.split("=", 1) for line in text.splitlines() if re.match(r"[A-Za-z]+=", line)
+    )
+    assert {"CPUWeight", "IOWeight", "MemoryHigh"} <= settings.keys()
+    assert not {"CPUQuota", "MemoryMax"} & settings.keys()
+
+
 @pytest.mark.real
 def test_a_supervised_program_starts_again_until_it_is_stopped(tmp_path: Path) -> None:
     stop, starts = tmp_path / "stop", tmp_path / "starts"

@@ -33,3 +33,10 @@ def test_the_demo_has_a_controller_two_workers_and_a_spare_and_always_tears_down
 def test_the_own_script_example_is_python() -> None:
     run = RunSpec.model_validate(read_spec(str(EXAMPLES / "own-script.yaml")))
     compile(run.job.files["train.py"], "train.py", "exec")
+
+
+def test_the_first_run_has_the_time_that_a_cluster_takes_on_aws() -> None:
+    """25 minutes were seen for a cluster alone; then come its workers, torch, and the export."""
+    limits = RunSpec.model_validate(read_spec(str(EXAMPLES / "ddp-demo.yaml"), "run")).limits
+    assert limits.cluster_deadline_seconds >= 3 * 25 * 60
+    assert limits.max_duration_seconds >= limits.cluster_deadline_seconds + 25 * 60
