@@ -35,6 +35,7 @@ from trainyard_agent.jobs.progress import ProgressReader
 from trainyard_agent.jobs.traces import read_tail
 from trainyard_agent.nodes.links import Links
 from trainyard_agent.nodes.node_table import NodeTable
+from trainyard_agent.nodes.returns import OURS
 from trainyard_contracts import places
 from trainyard_contracts.commands import Cancelling, Excluded, Submitted, Tail
 from trainyard_contracts.files import AgentConfig, JobBundle
@@ -46,8 +47,7 @@ CANCEL_GRACE_SECONDS = 20.0
 # Between two tries of a scancel that Slurm did not take, growing.
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.5, 10.0
 MAX_LOG_BYTES = 256 * 1024
-#: Why a node is down, in Slurm's words; returns.OUR_REASONS knows it.
-REASON = "trainyard: node lost"
+REASON = f"{OURS}: node lost"
 
 
 class JobControl:
@@ -226,7 +226,8 @@ class JobControl:
     async def _set_down(self, nodes: list[str]) -> None:
         """Set dead nodes down: Slurm then ends what ran there, instead of waiting for it.
 
-        A node that is back meanwhile stays up.
+        A node that is back meanwhile stays up. One that comes back in this very moment may be set
+        down all the same: the look at Slurm's nodes gives it back.
         """
         if nodes:  # HyperPod may have begun a moment ago to repair one of these nodes
             self._table.take(await self._slurm.nodes())
@@ -238,6 +239,7 @@ class JobControl:
         ]
         if gone:
             await self._slurm.set_node(compress(gone), "down", REASON)
+            self._table.look.set()
 
     async def _take_up(self, attempt: Attempt) -> bool:
         """Finish a submission that was cut short; whether there is a job of it."""

@@ -13,6 +13,7 @@ from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host.slurm import Slurm, SlurmError, SlurmNode
 from trainyard_agent.nodes.activity import Jobs
 from trainyard_agent.nodes.node_table import NodeTable
+from trainyard_agent.nodes.returns import OURS, may_be_resumed
 from trainyard_contracts.events import ClusterReady, NodesChanged
 from trainyard_contracts.files import AgentConfig
 
@@ -55,7 +56,7 @@ class Members:
         while True:
             try:
                 self._table.take(await self._slurm.nodes())
-                await self._undrain()
+                await self._give_back()
             except SlurmError as error:
                 log.warning("Slurm does not say how its nodes are: %s", error)
             ready = self._reporter.store.flag("ready") is not None or self._report_ready()
@@ -72,14 +73,14 @@ class Members:
             return UNREADY_SECONDS
         return BUSY_SECONDS if self._jobs.busy() else IDLE_SECONDS
 
-    async def _undrain(self) -> None:
-        """Resume a node that Slurm drained by its own mistake; Slurm itself never does.
-
-        The older job on it was killed before the next was submitted.
+    async def _give_back(self) -> None:
+        """Resume a node that serves and that Slurm keeps from jobs by mistake; it never does so
+        itself.
         """
         for name, known in self._table.slurm_nodes.items():
-            if drained_by_mistake(known) and self._table.serving(name):
-                log.warning("%s: Slurm drained it (%s): it is given back", name, known.reason)
+            mistake = drained_by_mistake(known) or down_by_mistake(known)
+            if mistake and self._table.serving(name):
+                log.warning("%s: Slurm keeps it out (%s): it is given back", name, known.reason)
                 await self._slurm.set_node(name, "resume")
 
     def follow(self) -> None:
@@ -156,8 +157,16 @@ def partition_sizes(names: Iterable[str], nodes: Mapping[str, SlurmNode]) -> dic
     return dict(Counter(partition for node in found for partition in node.partitions))
 
 
+def down_by_mistake(node: SlurmNode) -> bool:
+    """Whether we set the node down as lost: one that came back in that moment stays down."""
+    return may_be_resumed(node) and not node.serves and node.reason.startswith(OURS)
+
+
 def drained_by_mistake(node: SlurmNode) -> bool:
-    """Whether Slurm drained the node, now idle, because it gave a job's number out twice."""
+    """Whether Slurm drained the node, now idle, because it gave a job's number out twice.
+
+    The older job on it was killed before the next was submitted.
+    """
     drained = node.base in ("idle", "down") and "drain" in node.flags and not node.under_repair
     return drained and node.reason.lower().startswith(DUPLICATE)
 

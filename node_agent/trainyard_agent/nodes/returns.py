@@ -16,9 +16,11 @@ from trainyard_contracts.events import NodeReturned
 
 log = logging.getLogger(__name__)
 
+#: Why a node is down, in Slurm's words, begins so where we set it down.
+OURS = "trainyard"
 #: Slurm sets such nodes down and never takes them back by itself; we do, once agent and slurmd
 #: answer again.
-OUR_REASONS = ("trainyard", "not responding", "node unexpectedly rebooted")
+OUR_REASONS = (OURS, "not responding", "node unexpectedly rebooted")
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.1, 5.0
 
 

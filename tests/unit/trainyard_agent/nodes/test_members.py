@@ -280,13 +280,45 @@ def test_a_node_that_hyperpod_repairs_was_not_drained_by_mistake() -> None:
     assert not drained_by_mistake(slurm_node("a", "idle+drain", "Action:Replace"))
 
 
+def test_a_node_that_is_set_down_in_the_moment_of_its_return_is_given_back(tmp_path: Path) -> None:
+    """Both had looked at Slurm before either had told it anything."""
+
+    class Down(Slurm):
+        async def set_node(self, name: str, state: str, reason: str | None = None) -> None:
+            parts.table.report(parts.table.nodes[name], "linked")  # as Returns does
+            await super().set_node(name, state, reason)
+            self.known = nodes(name, state=state, reason=reason or "")
+
+    slurm = Down()
+    slurm.known = nodes("ip-1")
+    parts, _ = parts_on(tmp_path, slurm)
+    parts.table.nodes["ip-1"] = Node("ip-1", "lost", connected=True)
+    control = jobs_on(tmp_path, slurm, parts).control
+
+    async def story() -> None:
+        await control._set_down(["ip-1"])
+        assert parts.table.look.is_set()
+        refresh = asyncio.create_task(parts.members.refresh())
+        while len(slurm.calls) < 2:
+            await asyncio.sleep(0)
+        refresh.cancel()
+
+    asyncio.run(asyncio.wait_for(story(), 60))
+    assert slurm.calls == [("ip-1", "down"), ("ip-1", "resume")]
+
+
 @pytest.mark.parametrize(("state", "reason", "given_back"), [
     ("idle+drain", "Duplicate jobid [root@2026-11-21T03:50:17]", True),
     ("down+drain", "Duplicate jobid", True),
     ("mixed+drain", "Duplicate jobid", False),
     ("idle+drain", "a person's own reason", False),
+    ("down", "trainyard: node lost", True),
+    ("idle+cloud", "trainyard: node lost", False),
+    ("down+drain", "trainyard: node lost", False),
+    ("down", "Not responding [slurm@2026-11-20T23:07:50]", False),
+    ("down", "a person's own reason", False),
 ])  # fmt: skip
-def test_only_what_slurm_drained_for_a_number_given_out_twice_is_given_back(
+def test_only_a_node_that_serves_and_is_kept_from_jobs_by_mistake_is_given_back(
     tmp_path: Path, state: str, reason: str, given_back: bool
 ) -> None:
     class Drained:
