@@ -8,8 +8,10 @@ BIN := .venv/bin
 ALL_BENCHES := $(basename $(notdir $(wildcard bench/*.py)))
 TRAINER_BENCHES := $(filter ddp_speed llm_speed checkpoint_stall resume_start to_hf_memory, \
 	$(ALL_BENCHES))
-# plain_* and llm_jobs are what the others compare with or run; llm_gpu needs a GPU.
-BENCHES := $(filter-out __init__ figures recovery plain_% llm_jobs llm_gpu $(TRAINER_BENCHES), \
+# plain_* and llm_jobs are what the others compare with or run; llm_gpu needs a GPU; foreign_kills
+# takes a quarter of an hour.
+BENCHES := $(filter-out __init__ figures recovery plain_% llm_jobs llm_gpu foreign_kills \
+	$(TRAINER_BENCHES), \
 	$(ALL_BENCHES))
 
 .PHONY: help setup setup-trainers demo test test-unit test-machines machine-image test-often check \

@@ -17,6 +17,7 @@ PACKAGES = (
     "layers/contracts/trainyard_contracts",
     "layers/core/trainyard",
     "node_agent/trainyard_agent",
+    "job_library/trainyard_job",
     "trainers/trainyard_trainers",
     "localcloud/sam_on_moto",
     "localcloud/trainyard_local",
@@ -28,6 +29,7 @@ ON_NODES = (
     "--python-version=3.10",
     "layers/contracts/trainyard_contracts",
     "node_agent/trainyard_agent",
+    "job_library/trainyard_job",
     "trainers/trainyard_trainers",
     *map(str, sorted(LIFECYCLE.glob("*.py"))),
 )

@@ -23,6 +23,7 @@ MEMBERS = (
     "layers/contracts",
     "layers/core",
     "node_agent",
+    "job_library",
     "trainers",
     "localcloud/sam_on_moto",
     "localcloud",

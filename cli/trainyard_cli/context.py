@@ -19,6 +19,8 @@ class Context:
     endpoint: str | None = None
     state_dir_option: str | None = None
     json: bool = False
+    #: What follows a `--`: the arguments of a program, where a command takes such.
+    after_dashes: tuple[str, ...] = ()
 
     def given(self, endpoint: str | None, state_dir: str | None, json: bool) -> None:
         """The root command's options."""

@@ -9,13 +9,16 @@ from typing import Annotated
 import typer
 
 from .commands.clusters import clusters, nodes
+from .commands.data import data
 from .commands.local import faults, local
+from .commands.results import download, outputs
 from .commands.runs import app as runs
+from .commands.start import init
 from .context import Context, context_of
 from .doctor.command import doctor
 from .first_light.command import first_light
 from .problems import EXIT_CODES, OK, CliError
-from .screen.output import print_error
+from .screen.output import out, print_error
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -26,10 +29,26 @@ app = typer.Typer(
 app.add_typer(runs, name="run")
 app.add_typer(clusters, name="cluster")
 app.add_typer(nodes, name="node")
+app.add_typer(data, name="data")
 app.add_typer(local, name="local")
 app.add_typer(faults, name="fault")
+runs.command()(outputs)
+runs.command()(download)
+app.command()(init)
 app.command()(doctor)
 app.command()(first_light)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            found = version("trainyard-cli")
+        except PackageNotFoundError:  # run from a clone that is not installed
+            found = "of a clone"
+        out.print(f"trainyard {found}")
+        raise typer.Exit
 
 
 @app.callback(
@@ -45,11 +64,17 @@ def options(
     state_dir: Annotated[
         str | None,
         typer.Option(
-            envvar="TRAINYARD_STATE_DIR", help="the local cloud's directory [default: .trainyard]"
+            envvar="TRAINYARD_STATE_DIR", help="the local cloud's directory; default: .trainyard"
         ),
     ] = None,
     json: Annotated[
         bool, typer.Option("--json", help="JSON on stdout and nothing else there")
+    ] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="show the version and exit"
+        ),
     ] = False,
 ) -> None:
     context_of(typer_context).given(endpoint, state_dir, json)
@@ -76,7 +101,8 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command; returns the exit code."""
     given = hoist_options(arguments)
     try:
-        app(given, prog_name="trainyard", obj=Context())
+        behind = given[given.index("--") + 1 :] if "--" in given else []
+        app(given, prog_name="trainyard", obj=Context(after_dashes=tuple(behind)))
     except CliError as error:
         print_error(error, as_json="--json" in given)
         return error.exit_code

@@ -292,32 +292,28 @@ def corrupt_checkpoint(cluster: LocalCluster, request: Mapping[str, Any]) -> dic
 
 
 def _newest_checkpoint(cluster: LocalCluster, run: Any) -> Path:
+    """Of the run, else of those that train on the cluster now, else of all on its filesystem."""
     runs = _run_directory(cluster)
     found = [
         path
         for path in _run_directory(cluster, run).rglob("step-*")
         if path.is_dir() and CHECKPOINT.fullmatch(path.name)
     ]
-    if not found:
-        raise NotThere(
-            f"run: {run or 'no run'} has no checkpoint on cluster {cluster.name} yet; "
-            "wait for the first one"
-        )
     working = {
-        process.environment.get("TRAINYARD_RUN_ID")
+        str(owner)
         for node in cluster.members()
         for process in _job_processes(node)
+        if (owner := process.environment.get("TRAINYARD_RUN_ID"))
     }
-
-    def newness(path: Path) -> tuple[bool, str, str]:
-        """A run that trains comes before one that is over, a later run before an earlier one.
-
-        Then the later step and attempt come first.
-        """
-        owner = path.relative_to(runs).parts[0]
-        return owner in working, owner, path.name
-
-    return max(found, key=newness)
+    if not run and working:
+        found = [path for path in found if path.relative_to(runs).parts[0] in working]
+    if not found:
+        which = run or ", ".join(sorted(working)) or "no run"
+        raise NotThere(
+            f"run: {which} has no checkpoint on cluster {cluster.name} yet; wait for the first one"
+        )
+    # A later run comes before an earlier one; then the later step and attempt.
+    return max(found, key=lambda path: (path.relative_to(runs).parts[0], path.name))
 
 
 def _flip(path: Path) -> None:

@@ -43,6 +43,7 @@ def tell_found(environ: Mapping[str, str] = os.environ) -> None:
         "python": platform.python_version,
         "ensurepip": lambda: importlib.util.find_spec("ensurepip") is not None,
         "awsCli": lambda: shutil.which("aws") is not None,
+        "git": lambda: shutil.which("git") is not None,
         "credentials": lambda: "environment" if environ.get("AWS_ACCESS_KEY_ID") else "instance",
         "limits": limits,
         "units": lambda: None if root else {unit: state(unit) for unit in UNITS},

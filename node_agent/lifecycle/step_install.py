@@ -175,6 +175,7 @@ def agent_config(node: Node) -> dict[str, Any]:
         # The directory itself, not the link below this node's root: a job on another node must not
         # depend on this node's files.
         "sharedRoot": node.environ["TRAINYARD_SHARED"] if node.local else shared_path(node),
+        "sharedPath": shared_path(node),
         "stateDir": str(node.path("/var/lib/trainyard")),
         "python": job_python(node),
         "libraryDir": str(node.path(LIBRARY)),

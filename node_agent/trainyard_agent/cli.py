@@ -22,6 +22,8 @@ PATIENCE_SECONDS = 5.0
 ANSWER_SECONDS = 120.0
 
 DAEMON = "trainyard-agent daemon --config FILE"
+READ_SECRETS = "trainyard-agent read-secrets < {region, secrets}"
+PREPARE_IMAGE = "trainyard-agent prepare-image ATTEMPT_DIR"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -32,6 +34,14 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     if words[:1] == ["daemon"]:
         return _daemon(words[1:])
+    if words == ["read-secrets"]:
+        from trainyard_agent.host.job_secrets import main as read_secrets
+
+        return read_secrets()
+    if words[:1] == ["prepare-image"] and len(words) == 2:
+        from trainyard_agent.jobs.image_import import main as prepare_image
+
+        return prepare_image(words[1])
     if words == ["notify-job-end"]:
         return notify_job_end()
     try:
@@ -66,7 +76,7 @@ def usage() -> str:
     from trainyard_contracts.commands import COMMANDS
 
     commands = [command.usage() for command in COMMANDS.values()]
-    lines = [*commands, DAEMON, "trainyard-agent notify-job-end"]
+    lines = [*commands, DAEMON, "trainyard-agent notify-job-end", READ_SECRETS, PREPARE_IMAGE]
     return "\n".join(["usage:", *(f"  {line}" for line in lines)])
 
 

@@ -7,6 +7,7 @@ table of nodes and the links first, then the parts that know jobs, then those th
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import time
 from collections.abc import Coroutine
@@ -15,6 +16,9 @@ from typing import Any
 
 from trainyard_agent.checkpoints.checkpoints import Checkpoints
 from trainyard_agent.checkpoints.export import Exports
+from trainyard_agent.checkpoints.restoring import Restores
+from trainyard_agent.checkpoints.syncing import Syncing
+from trainyard_agent.checkpoints.watching import Watching
 from trainyard_agent.commands.job_control import JobControl
 from trainyard_agent.commands.server import CommandServer, Handlers
 from trainyard_agent.events.heartbeats import portions
@@ -74,6 +78,8 @@ class Controller:
         )
         self._verdicts = Verdicts(self._reporter, self._attempts)
         self._checkpoints = Checkpoints(config, self._attempts, self._reporter)
+        self._watching = Watching(config, self._attempts, self._reporter)
+        self._syncing = Syncing(config, self._attempts, self._reporter, self._s3)
         self._run_logs = RunLogs(config, self._s3)
         self._progress = ProgressReader(self._reporter, self._attempts)
         self._forced_end = ForcedEnd(self._slurm, self._attempts, self._links.kill)
@@ -89,12 +95,17 @@ class Controller:
             on_change=self._hosts.members_changed,
         )
         self._link = LinkServer(config, key, self._links, self._make_registry())
-        self._exports = Exports(config, self._attempts, self._checkpoints, self._reporter, self._s3)
+        self._exports = self._make_exports()
         self._settings = SettingsWatch(config, self._slurm)
         self._others = OtherJobsWatch(self._slurm, min(60.0, config.heartbeat_seconds))
         self._commands = CommandServer(
             config.state_dir, self._handlers(), self._attempts.job_ended_somewhere
         )
+
+    def _make_exports(self) -> Exports:
+        parts = self._attempts, self._checkpoints, self._reporter, self._s3
+        settled = self._watching.settled
+        return Exports(self._config, *parts, settled=settled, syncing=self._syncing)
 
     def _make_follower(self) -> Follower:
         ending = Ending(
@@ -132,6 +143,8 @@ class Controller:
             link=self._links,
             s3=self._s3,
             checkpoints=self._checkpoints,
+            watching=self._watching,
+            restores=Restores(self._config, self._reporter, self._s3),
         )
 
     def _make_registry(self) -> Registry:
@@ -150,6 +163,9 @@ class Controller:
         jobs = self._jobs
         return {
             commands.Submit: lambda given: jobs.submit(
+                given.run, given.attempt, given.bundle, given.sha256, given.code
+            ),
+            commands.Checkout: lambda given: jobs.checkout(
                 given.run, given.attempt, given.bundle, given.sha256
             ),
             commands.Exclude: lambda given: jobs.exclude(given.run, given.attempt, given.nodes),
@@ -174,6 +190,8 @@ class Controller:
             self._silence.watch(),
             self._members.refresh(),
             self._checkpoints.watch(),
+            self._watching.watch(),
+            self._syncing.watch(),
             self._others.watch(),
             self._settings.watch(),
             self._heartbeats(),
@@ -184,14 +202,19 @@ class Controller:
         self._commands.close()
         self._link.close()
         self._checkpoints.close()
+        self._watching.close()
+        self._syncing.close()
         self._sender.stop()
         self._sender.join(5)
         self._store.close()
 
     async def _attempt_ended(self, attempt: Attempt) -> None:
         """Look once more for its last checkpoints, and upload its log to S3."""
+        await asyncio.gather(self._run_logs.upload(attempt), self._last_checkpoints(attempt))
+
+    async def _last_checkpoints(self, attempt: Attempt) -> None:
+        await self._watching.finish(attempt, well=attempt.ended_well)
         await self._checkpoints.look_at(attempt)
-        await self._run_logs.upload(attempt)
 
     # -- commands ---------------------------------------------------------------------------------
     async def _status(self, given: commands.Status) -> dict[str, Any]:
@@ -201,7 +224,8 @@ class Controller:
         return self._exports.start(given.run, given.export_id, given.destination, given.checkpoints)
 
     async def _logs(self, given: commands.Logs) -> commands.Tail:
-        return self._jobs.logs(given.run, given.attempt, given.lines)
+        look = functools.partial(self._jobs.logs, given.run, given.attempt, given.lines)
+        return await asyncio.to_thread(look, bytes.fromhex(given.contains))
 
     async def _nodes(self, _: commands.Nodes) -> dict[str, Any]:
         samples = self._table.samples(self._sampler.take())

@@ -412,6 +412,30 @@ def test_a_job_without_memory_is_tried_once_more_and_stopped_and_no_node_is_blam
     assert_nothing_left(story)
 
 
+def test_an_accelerator_without_memory_is_told_from_a_host_and_stops_without_a_step() -> None:
+    story = Story()
+    story.submit()
+    story.ready()
+    said = {
+        "errorKind": "out-of-memory",
+        "error": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB.",
+        "memory": "device",
+        "traceback": 'Traceback (most recent call last):\n  File "train.py", line 7\nOut',
+    }
+    for node in (LOST, OTHER):
+        waiting_for_its_first_step(story)
+        story.pass_time(400)
+        story.end("failed", failedNode=node, logTail="all ranks at once", **said)
+    assert (story.run.status, len(story.run.attempts)) == ("Failed", 2)
+    assert story.run.excluded_nodes == []
+    assert story.run.problem is not None
+    assert story.run.problem.code == "device-out-of-memory"
+    assert "Another node of this instance type has no more" in story.run.problem.next_step
+    assert "An accelerator of the job ran out of memory" in story.run.problem.detail
+    assert f"It failed here on {OTHER}:\nTraceback (most" in story.run.problem.detail
+    assert "all ranks at once" not in story.run.problem.detail
+
+
 def test_a_job_that_comes_further_each_time_before_its_memory_is_used_up_goes_on() -> None:
     story = started()
     for step in (20, 40, 60):
@@ -453,6 +477,24 @@ def test_the_same_signal_before_the_first_step_on_two_nodes_is_the_same_error() 
     )
 
 
+@pytest.mark.parametrize(
+    ("number", "second", "status", "attempts"),
+    [(11, 5, "Failed", 4), (11, 6, "Recovering", 5), (9, 5, "Recovering", 5)],
+)
+def test_a_crash_at_the_same_step_on_another_node_is_the_programs(
+    number: int, second: int, status: str, attempts: int
+) -> None:
+    story = Story()
+    story.submit()
+    story.ready()
+    for node, step in ((LOST, 5), (LOST, 5), (LOST, 5), (OTHER, second)):
+        story.training()
+        story.end("failed", errorKind="signal", signal=number, failedNode=node, lastStep=step)
+    assert (story.run.status, len(story.run.attempts)) == (status, attempts)
+    code = story.run.problem.code if story.run.problem else None
+    assert code == ("same-error" if status == "Failed" else None)
+
+
 def test_nodes_that_were_restarted_before_the_first_step_are_no_error_of_the_programs() -> None:
     story = Story()
     story.submit()
@@ -463,6 +505,23 @@ def test_nodes_that_were_restarted_before_the_first_step_are_no_error_of_the_pro
             "failed", errorKind="signal", signal=9, failedNode=node, error=f"{node} was restarted"
         )
     assert (story.run.status, len(story.run.attempts)) == ("Recovering", 4)
+
+
+@pytest.mark.parametrize(
+    "how", [{"errorKind": "signal", "signal": 9, "failedNode": LOST}, {"errorKind": "python-error"}]
+)
+def test_a_program_that_reports_no_steps_and_saves_each_time_is_not_the_same_error(
+    how: dict[str, object],
+) -> None:
+    story = Story()
+    story.submit(recovery={"inPlaceRestartsPerNode": 10})
+    story.ready()
+    for step in (2, 4, 6):
+        waiting_for_its_first_step(story)
+        story.checkpoint(step)
+        story.end("failed", **how)
+    assert (story.run.status, len(story.run.attempts)) == ("Recovering", 4)
+    assert "before the first step" not in story.said
 
 
 def test_what_slurm_ended_is_not_said_to_be_the_programs_failure() -> None:
@@ -492,6 +551,164 @@ def test_of_a_program_that_reports_no_steps_only_what_fails_soon_and_again_is_th
         story.end("failed", errorKind="python-error", error="OSError: the data did not come")
     assert (story.run.status, len(story.run.attempts)) == (status, 2 if status == "Failed" else 3)
     assert ("before the first step" in story.said) == (status == "Failed")
+
+
+WRONG = {
+    "errorKind": "python-error",
+    "error": "NameError: name 'steps' is not defined",
+    "exception": "NameError",
+    "lasting": True,
+    "traceback": 'Traceback (most recent call last):\n  File "train.py", line 3\nNameError: ...',
+}
+
+
+def test_an_error_that_no_other_attempt_can_heal_ends_the_run_at_the_first() -> None:
+    story = Story()
+    story.submit()
+    story.ready()
+    waiting_for_its_first_step(story)
+    story.end("failed", failedNode=LOST, **WRONG)
+    assert (story.run.status, len(story.run.attempts)) == ("Failed", 1)
+    assert story.run.problem is not None
+    assert story.run.problem.code == "lasting-error"
+    assert "failed before the first step with 'NameError: name 'steps'" in story.said
+    assert "trying again would not help" in story.said
+    assert 'File "train.py", line 3' in story.run.problem.detail
+    assert "trainyard run rerun" in story.run.problem.next_step
+    assert "resume" not in story.run.problem.next_step
+    assert_nothing_left(story)
+
+
+def test_an_image_that_took_long_to_fail_is_the_same_error_at_the_same_place() -> None:
+    story = Story()
+    story.submit()
+    story.ready()
+    words = "job.image 'a/b:1' cannot be used: enroot import ended with 1: No space left on device"
+    for seconds in (4000, 4007):
+        waiting_for_its_first_step(story)
+        story.pass_time(seconds)
+        story.end("failed", errorKind="python-error", error=words)
+    assert (story.run.status, len(story.run.attempts)) == ("Failed", 2)
+    assert "The job failed before the first step with 'job.image 'a/b:1'" in story.said
+    assert "The program failed" not in story.said
+
+
+def test_the_same_words_after_the_first_step_get_another_attempt() -> None:
+    story = started()
+    story.end("failed", lastStep=42, **WRONG)
+    assert (story.run.status, len(story.run.attempts)) == ("Recovering", 2)
+
+
+def test_a_crash_after_the_program_ended_well_is_a_success_that_the_timeline_tells() -> None:
+    story = started()
+    remark = f"{LOST}: process 7 was killed by SIGABRT after its program had ended well."
+    story.end("succeeded", lastStep=42, remark=remark)
+    assert story.run.status == "Succeeded"
+    assert f"succeeded after step 42. {remark}" in story.said
+
+
+def steps_by_its_log(story: Story, step: int) -> None:
+    """The newest attempt runs, and its log says this step."""
+    waiting_for_its_first_step(story)
+    words = {"step": step, "steppedAt": story.at, "source": "log"}
+    story.send("AttemptStepped", run=story.run_id, attempt=story.attempt, **words)
+    story.rest()
+
+
+PASSING = {"errorKind": "python-error", "error": "OSError: the data did not come"}
+
+
+def test_a_program_that_reports_nothing_and_comes_further_each_time_is_tried_again() -> None:
+    story = Story()
+    story.submit()
+    story.ready()
+    for last in (105, 210, 315):
+        steps_by_its_log(story, last - 104)
+        assert story.run.status == "Running"
+        story.end("failed", lastStep=last, stepSource="log", **PASSING)
+    assert (story.run.status, len(story.run.attempts)) == ("Recovering", 4)
+    assert "before the first step" not in story.said
+    assert "Attempt 2 trains: its log says step 106." in story.said
+    assert "Training goes on (its log says step 106), " in story.said
+    assert "from the beginning" not in story.said
+    assert "steps are lost" not in story.said, "where such a program began nobody said"
+
+
+def test_a_log_prints_some_steps_only_so_the_same_one_takes_once_more_to_be_the_same_error() -> (
+    None
+):
+    story = Story()
+    story.submit()
+    story.ready()
+    for count in (1, 2, 3):
+        assert story.run.status != "Failed"
+        steps_by_its_log(story, 1)
+        story.end("failed", lastStep=500, stepSource="log", **PASSING)
+        assert len(story.run.attempts) == min(3, count + 1)
+    assert story.run.status == "Failed"
+    assert story.run.problem is not None
+    assert "came 3 times at step 500" in story.run.problem.detail
+
+
+def test_what_was_put_back_and_what_is_not_kept_safe_is_in_the_timeline() -> None:
+    story = started()
+    copy = "watched/work+snapshot.pt-0/save-000000000001-step-000000000040-attempt-1"
+    of_run = {"run": story.run_id, "attempt": 1}
+    for source in ("work/snapshot.pt", "work/best.pt"):
+        story.send(
+            "CheckpointCommitted", **of_run, step=40, path=copy.replace("snapshot", source[5:]),
+            bytes=9, files=1, committedAt=story.at, source=source,
+        )  # fmt: skip
+    story.send(
+        "CheckpointRejected", **of_run, step=40, path="work/snapshot.pt", reason="it ends early"
+    )
+    story.send(
+        "CheckpointRestored", **of_run, source="work/snapshot.pt", path=copy, step=40,
+        reason="it ends early", setAside="work/.torn-attempt-1.snapshot.pt",
+    )  # fmt: skip
+    story.send("WatchWarned", **of_run, reason="Nothing was saved as 'x' in an hour.")
+    story.rest()
+    for words in (
+        "The program's checkpoint 'work/snapshot.pt' (step 40) is whole, copied and verified",
+        "The program's checkpoint 'work/snapshot.pt' is torn: it ends early.",
+        "Before attempt 1, 'work/snapshot.pt' was put back from the copy of step 40. What was "
+        "there: it ends early. It is 'work/.torn-attempt-1.snapshot.pt' now.",
+        "Nothing was saved as 'x' in an hour.",
+    ):
+        assert words in story.said
+    listed = story.world.runs.checkpoints(story.run_id, limit=9, token=None).items
+    assert sorted(item.status for item in listed) == ["rejected", "whole", "whole"]
+    story.lose(LOST)
+    assert "from the newest whole checkpoint (step 40 as far as is known)" in story.said
+
+
+def test_what_is_in_s3_while_it_trains_and_what_comes_back_is_in_the_timeline() -> None:
+    story = started()
+    of_run = {"run": story.run_id, "attempt": 1}
+    done = {"everySeconds": 600.0, "objects": 12, "bytes": 2048, "lastStep": 40, "leftOut": 3}
+    story.send("ResultsSynced", **of_run, **done)
+    denied = {"trouble": "denied", "reason": "HTTP 403: AccessDenied"}
+    story.send("SyncFailed", **of_run, **denied, behindSeconds=1250.0)
+    story.send("SyncFailed", **of_run, trouble="unreachable", reason="no route")
+    story.send("SyncFailed", **of_run, trouble="slow", reason="one took 900 s")
+    back = {"source": "sync", "ageSeconds": 720.0, "files": 37, "bytes": 4096}
+    story.send("RunRestored", **of_run, **back, step=40, checkpoints=1, skipped=["x: is gone"])
+    story.send("RunRestored", **of_run, **{**back, "source": "export"}, checkpoints=0)
+    story.rest()
+    for words in (
+        "What the run has so far is in S3: 12 files, 2.0 KiB, newest checkpoint of step 40. It is "
+        "copied every 600 s. 3 files are not copied.",
+        "S3 has what was there 21 minutes before. Training goes on, and it is tried again. S3 "
+        "refuses it: look whether the data bucket's policy",
+        "(HTTP 403: AccessDenied)",
+        "S3 has nothing of it yet. Training goes on",
+        "A copy takes longer than the interval",
+        "Before attempt 1, the checkpoint of step 40 and 37 files (4.0 KiB) were brought from S3, "
+        "as they were copied there 12 minutes before. Not brought: x: is gone.",
+        "as they were exported 12 minutes before. There was no whole checkpoint.",
+    ):
+        assert words in story.said, words
+    assert story.run.status == "Running"
 
 
 def test_the_same_python_error_at_the_same_step_stops_the_run_with_its_evidence() -> None:

@@ -895,6 +895,36 @@ def test_an_agent_that_knows_no_hash_of_bundles_is_asked_without_it() -> None:
 OLDER_AGENT = "--sha256 is not an option of 'submit'; it takes --run --attempt --bundle"
 
 
+@pytest.mark.parametrize(
+    ("asked", "needs"),
+    [
+        ({"checkpoint": {"watch": {"pattern": "a.pt"}}}, "watch"),
+        ({"progress": {"tensorboard": "runs"}}, "progress"),
+        ({"progress": "none"}, ""),
+    ],
+)
+def test_an_agent_that_knows_no_watch_refuses_it_in_words_and_is_not_misused(
+    asked: dict[str, object], needs: str
+) -> None:
+    story = Story()
+    told: list[str] = []
+
+    def older(cluster: Cluster, argv: list[str]) -> CommandResult:
+        told.extend(word for word in argv if word.startswith("--needs"))
+        if told:
+            words = "--needs is not an option of 'submit'; it takes --run"
+            return CommandResult(1, json.dumps({"error": "invalid-request", "message": words}), "")
+        return story.agent(cluster, argv)
+
+    story.world.commands.answer = older
+    story.submit(**asked)  # type: ignore[arg-type]
+    story.ready()
+    assert told[:1] == ([f"--needs={needs}"] if needs else [])
+    assert ("from a version of Trainyard that does not know this" in story.said) == bool(needs)
+    if needs:
+        assert story.run.status == "Failed"
+
+
 def test_an_answer_of_the_agent_that_is_not_whole_is_asked_for_again() -> None:
     story = Story()
     said = ["", '{"jobId": "1', "[]"]

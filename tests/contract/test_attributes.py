@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 from tests.support.repository import ROOT
 
-MEMBERS = ("layers", "functions", "node_agent", "trainers", "cli", "localcloud")
+MEMBERS = ("layers", "functions", "node_agent", "job_library", "trainers", "cli", "localcloud")
 SETTERS = ("setattr", "delattr", "__setattr__", "__delattr__")
 
 
@@ -27,9 +27,13 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("node_agent/build_packages.py", "entry.external_attr"): "zipfile",
     ("node_agent/build_packages.py", "entry.compress_type"): "zipfile",
     ("node_agent/trainyard_agent/daemon.py", "threading.excepthook"): "threading",
+    ("job_library/trainyard_job/transformers.py", "control.should_save"): "transformers",
+    ("job_library/trainyard_job/transformers.py", "control.should_training_stop"): "transformers",
+    ("job_library/trainyard_job/transformers.py", "control.should_evaluate"): "transformers",
     ("trainers/trainyard_trainers/launch/elastic.py", "config.start_method"): "torch",
     ("trainers/trainyard_trainers/launch/elastic.py", "config.signals_to_handle"): "torch",
     ("trainers/trainyard_trainers/llm/convert.py", "parameter.data"): "torch",
+    ("trainers/trainyard_trainers/llm/lora.py", "setattr(module)"): "torch",
     ("trainers/trainyard_trainers/parallel/cross_entropy.py", "ctx.weight_dtype"): "torch",
     ("trainers/trainyard_trainers/parallel/shared_adamw.py", "parameter.data"): "torch",
     ("trainers/trainyard_trainers/parallel/shared_adamw.py", "parameter.grad"): "torch",
@@ -49,7 +53,9 @@ ALLOWED: dict[tuple[str, str], str] = {
     ),
     # A library's part is replaced, or given what the library leaves out.
     ("trainers/trainyard_trainers/launch/program.py", "sys.argv"): "as for a program of its own",
+    ("trainers/trainyard_trainers/launch/program.py", "sys.excepthook"): "Python's",
     ("trainers/trainyard_trainers/launch/elastic.py", "subprocess_handler.Popen"): "torchrun's",
+    ("trainers/trainyard_trainers/launch/elastic.py", "meetings.barrier"): "torchrun's",
     ("trainers/trainyard_trainers/launch/launchers/accelerate.py", "state.PartialState.__init__"): (
         "accelerate's"
     ),

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from typing import Any
 from unittest.mock import patch
 
@@ -20,12 +21,18 @@ from tests.support.store_table import ENVIRONMENT
 from trainyard.aws.blobs import S3Blobs
 from trainyard.aws.dead_letters import QueueDeadLetters
 from trainyard.aws.executions import StateMachines
+from trainyard.aws.exports import S3Exports
 from trainyard.aws.pricing import PriceList
 from trainyard.aws.refusals import translated
 from trainyard.aws.secrets import SecretKeys
+from trainyard.aws.sources import S3Sources
+from trainyard.aws.uploads import S3Uploads
 from trainyard.backends.hyperpod.prices import product
 from trainyard.domain import errors
 from trainyard_contracts.cluster_specs import read_cluster_spec
+from trainyard_contracts.files import ExportedObject, ExportManifest
+from trainyard_contracts.inputs import S3Prefix
+from trainyard_contracts.trees import Pack
 
 
 @pytest.fixture(autouse=True)
@@ -263,3 +270,85 @@ def test_dead_letters_are_taken_in_batches_hidden_from_others_and_forgotten_by_t
         counted["ApproximateNumberOfMessages"],
         counted["ApproximateNumberOfMessagesNotVisible"],
     ) == ("0", "0")
+
+
+@pytest.fixture
+def uploads(blobs: S3Blobs) -> S3Uploads:
+    return S3Uploads(blobs._s3, "sagemaker-data")
+
+
+def part_of(body: bytes) -> Pack:
+    return Pack(sha256=hashlib.sha256(body).hexdigest(), bytes=len(body))
+
+
+def test_an_upload_is_held_with_its_very_bytes_only(blobs: S3Blobs, uploads: S3Uploads) -> None:
+    part = part_of(b"some files")
+    assert uploads.held(part) is None
+    blobs.put(f"uploads/{part.sha256}", b"some files")
+    assert uploads.held(part) is not None
+    assert uploads.held(part.changed(bytes=3)) is None
+    blobs.put(f"uploads/{part.sha256}", b"other file")
+    assert uploads.held(part) is None
+
+
+def test_a_copy_has_the_same_checksum(blobs: S3Blobs, uploads: S3Uploads) -> None:
+    part = part_of(b"some files")
+    source = f"uploads/{part.sha256}"
+    assert not uploads.copy(source, "runs/r/code/x")
+    blobs.put(source, b"some files")
+    assert uploads.copy(source, "runs/r/code/x")
+    assert blobs.head("runs/r/code/x") == blobs.head(source)
+
+
+def manifest(keys: list[str]) -> bytes:
+    objects = [ExportedObject(key=key, bytes=1, sha256="0" * 64) for key in keys]
+    made = ExportManifest(run_id="r", created_at=datetime.now(timezone.utc), objects=objects)
+    return made.model_dump_json(by_alias=True, indent=1).encode()
+
+
+def test_a_long_manifest_is_read_by_ranges_and_a_replaced_one_is_refused() -> None:
+    s3 = boto3.client("s3")
+    s3.create_bucket(Bucket="sagemaker-data")
+    exports, blobs = S3Exports(s3, "sagemaker-data"), S3Blobs(s3, "sagemaker-data")
+    keys = [f"output/{number:05}-é" for number in range(1200)]
+    blobs.put("m", manifest(keys))
+    first = exports.objects("m", limit=500, token=None).next_token
+    second = exports.objects("m", limit=500, token=first)
+    third = exports.objects("m", limit=500, token=second.next_token)
+    assert [entry.key for entry in [*second.items, *third.items]] == keys[500:]
+    assert third.next_token is None
+    blobs.put("m", manifest(keys[:600]))
+    with pytest.raises(errors.ConflictError):
+        exports.objects("m", limit=500, token=first)
+    with pytest.raises(errors.BadPageToken):
+        exports.objects("other", limit=500, token=first)
+    with pytest.raises(errors.BlobNotFound):
+        exports.objects("none", limit=500, token=None)
+    blobs.put("bad", b"{}")
+    with pytest.raises(errors.TrainyardError, match="is not a manifest"):
+        exports.objects("bad", limit=500, token=None)
+
+
+def test_a_url_reads_one_object_for_a_while() -> None:
+    s3 = boto3.client("s3")
+    url = S3Exports(s3, "sagemaker-data").url("runs/r/export/a b", seconds=60)
+    assert "/runs/r/export/a%20b?" in url
+    assert "Expires" in url
+
+
+# -- what runs read ------------------------------------------------------------------------------
+def test_what_a_run_wants_to_read_is_there_or_not_as_far_as_we_may_see(blobs: S3Blobs) -> None:
+    blobs.put("v1/a.txt", b"text")
+    sources = S3Sources(blobs._s3)
+    found = {
+        source: sources.look(S3Prefix.of(source))
+        for source in ("s3://sagemaker-data/v1", "s3://sagemaker-data/v", "s3://sagemaker-none/")
+    }
+    assert list(found.values()) == ["there", "empty", "no-bucket"]
+
+    class Denied:
+        def list_objects_v2(self, **_: Any) -> None:
+            error = {"Error": {"Code": "AccessDenied", "Message": "no"}}
+            raise ClientError(error, "ListObjectsV2")
+
+    assert S3Sources(Denied()).look(S3Prefix.of("s3://theirs/")) == "unknown"

@@ -130,11 +130,12 @@ def sources(tmp_path: Path) -> BundleSources:
         "agent/__pycache__/x.pyc",
         "contracts/specs.py",
         "trainers/ddp/__main__.py",
+        "job/signals.py",
     ):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(f"# {path}\n")
     return BundleSources(
-        *(tmp_path / name for name in ("lifecycle", "agent", "contracts", "trainers"))
+        *(tmp_path / name for name in ("lifecycle", "agent", "contracts", "trainers", "job"))
     )
 
 
@@ -171,6 +172,7 @@ def test_creating_uploads_the_bundle_and_sends_the_request(fixture: Fixture) -> 
         f"{prefix}/on_create.sh", f"{prefix}/cluster.json",
         f"{prefix}/lib/trainyard_agent/__init__.py", f"{prefix}/lib/trainyard_contracts/specs.py",
         f"{prefix}/lib/trainyard_trainers/ddp/__main__.py",
+        f"{prefix}/lib/trainyard_job/signals.py",
     }  # fmt: skip
 
 
@@ -286,7 +288,7 @@ def test_a_region_without_continuous_provisioning_for_slurm_is_told_with_the_way
 
 
 def test_a_function_without_the_node_layers_says_so(tmp_path: Path) -> None:
-    sources = BundleSources(tmp_path, tmp_path, tmp_path, tmp_path)
+    sources = BundleSources(*[tmp_path] * 5)
     with pytest.raises(BundleIncomplete, match="layers"):
         Fixture(sources).backend.plan(CLUSTER)
 

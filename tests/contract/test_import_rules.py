@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 from tests.support.repository import ROOT
 
-MEMBERS = ("layers/contracts", "layers/core", "node_agent", "trainers", "localcloud", "cli")
+MEMBERS = (
+    *("layers/contracts", "layers/core", "node_agent", "job_library", "trainers"),
+    *("localcloud", "cli"),
+)
 LINT = Path(sys.executable).parent / "lint-imports"
 PURE = [ROOT / "layers/core/trainyard/domain", ROOT / "layers/contracts/trainyard_contracts"]
 #: All that they may import: but for the names below, nothing there knows time or surroundings.
@@ -177,6 +180,21 @@ def test_every_import_rule_is_kept(workspace: Path) -> None:
             "trainers' rooms",
         ),
         (
+            "job_library/trainyard_job/common/__init__.py",
+            "import trainyard_job.checkpoints",
+            "the job library's rooms",
+        ),
+        (
+            "job_library/trainyard_job/common/__init__.py",
+            "import torch",
+            "the job library needs the standard library only",
+        ),
+        (
+            "job_library/trainyard_job/common/__init__.py",
+            "import trainyard_trainers",
+            "the job library needs the standard library only",
+        ),
+        (
             "localcloud/sam_on_moto/gateway/__init__.py",
             "import trainyard_local.quirks",
             "sam_on_moto knows nothing of Trainyard",
@@ -208,7 +226,7 @@ def test_every_import_rule_is_kept(workspace: Path) -> None:
         ),
         (
             "node_agent/lifecycle/step_network.py",
-            "import trainyard_trainers.common.files",
+            "import trainyard_job.common.files",
             "lifecycle scripts take two modules of ours",
         ),
         (
@@ -217,13 +235,13 @@ def test_every_import_rule_is_kept(workspace: Path) -> None:
             "lifecycle scripts need the standard library only",
         ),
         (
-            "trainers/trainyard_trainers/common/files.py",
+            "job_library/trainyard_job/common/files.py",
             "import torch",
             "lifecycle scripts need the standard library only",
         ),
         (
             "node_agent/trainyard_agent/__init__.py",
-            "import trainyard_trainers.common.exits",
+            "import trainyard_job.common.exits",
             "an agent takes the contracts only",
         ),
         (

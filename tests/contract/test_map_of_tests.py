@@ -17,6 +17,7 @@ PACKAGES = (
     ("layers/contracts", "trainyard_contracts"),
     ("node_agent", "trainyard_agent"),
     ("node_agent", "lifecycle"),
+    ("job_library", "trainyard_job"),
     ("trainers", "trainyard_trainers"),
     ("cli", "trainyard_cli"),
     ("localcloud", "sam_on_moto"),
@@ -26,8 +27,9 @@ PACKAGES = (
     (".", "scripts"),
     (".", "node_agent/build_packages.py"),
 )
-#: What commands make, and what is no code of ours to be tested.
-LEFT_OUT = {"build", "dist", "node_modules", "packages", "tests"}
+#: What commands make, and what is no code of ours to be tested; `tests/contract` holds the programs
+#: of examples to their tests.
+LEFT_OUT = {"build", "dist", "examples", "node_modules", "packages", "tests"}
 MARK = re.compile(r"^(?:pytestmark = |@).*\bmark\.(real|machines)\b", re.MULTILINE)
 #: A shorter module is tested with those that use it.
 LINES = 60

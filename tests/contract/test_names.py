@@ -9,7 +9,7 @@ from tests.support.repository import ROOT
 
 from trainyard.domain import errors
 
-PACKAGES = ("layers", "functions", "node_agent", "trainers", "localcloud", "cli")
+PACKAGES = ("layers", "functions", "node_agent", "job_library", "trainers", "localcloud", "cli")
 
 
 def classes() -> Iterator[tuple[str, str]]:

@@ -61,6 +61,8 @@ RICH = cluster(
         "subnetIds": ["subnet-0123456789abcdef1"],
         "securityGroupIds": ["sg-0123456789abcdef1"],
     },
+    jobSecrets=["trainyard-jobs/hugging-face"],
+    jobInputs=["s3://sagemaker-corpus/v1/", "s3://sagemaker-all"],
     s3Mounts=[{"bucket": "sagemaker-texts", "mountPath": "/data", "prefix": "tokens/v1"}],
 )
 
@@ -68,7 +70,11 @@ RICH = cluster(
 def boundary() -> dict[str, Any]:
     resource = yaml_parse((ROOT / "template.yaml").read_text())["Resources"]["NodeBoundary"]
     scope = Scope(
-        parameters={"MountableBuckets": "sagemaker-*"},
+        parameters={
+            "MountableBuckets": "sagemaker-*",
+            "JobSecrets": "trainyard-jobs/*",
+            "JobImages": "*",
+        },
         pseudo={
             "AWS::StackName": "yard",
             "AWS::Region": REGION,
@@ -115,6 +121,44 @@ def test_a_node_reaches_nothing_of_another_cluster(name: str) -> None:
     assert not may(RICH, "s3:GetObject", "arn:aws:s3:::sagemaker-somebody/x")
 
 
+def test_a_node_reads_the_secrets_that_its_clusters_spec_gives_and_no_others() -> None:
+    secrets = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:trainyard-jobs"
+    given = f"{secrets}/hugging-face-AbCdEf"
+    assert may(RICH, "secretsmanager:GetSecretValue", given)
+    assert not may(RICH, "secretsmanager:GetSecretValue", f"{secrets}/other-AbCdEf")
+    assert not may(RICH, "secretsmanager:GetSecretValue", f"{secrets}/hugging-face-2-AbCdEf")
+    assert not may(RICH, "secretsmanager:PutSecretValue", given)
+    assert not may(cluster("b"), "secretsmanager:GetSecretValue", given)
+
+
+def test_a_node_pulls_images_of_its_account_and_of_aws_and_pushes_none() -> None:
+    for account in (ACCOUNT, "763104351884"):
+        repository = f"arn:aws:ecr:eu-west-1:{account}:repository/train"
+        assert may(RICH, "ecr:BatchGetImage", repository)
+        assert may(RICH, "ecr:GetDownloadUrlForLayer", repository)
+        assert not may(RICH, "ecr:PutImage", repository)
+    other = "arn:aws:ecr:eu-west-1:210987654321:repository/train"
+    assert not may(RICH, "ecr:BatchGetImage", other)
+
+
+def test_a_node_reads_the_inputs_that_its_clusters_spec_names_and_no_others() -> None:
+    corpus = "arn:aws:s3:::sagemaker-corpus"
+    assert may(RICH, "s3:GetObject", f"{corpus}/v1/a/b.bin")
+    assert may(RICH, "s3:ListBucket", corpus)
+    assert may(RICH, "s3:GetObject", "arn:aws:s3:::sagemaker-all/any/thing")
+    assert not may(RICH, "s3:GetObject", f"{corpus}/v10/b.bin")
+    assert not may(RICH, "s3:PutObject", f"{corpus}/v1/a/b.bin")
+    assert not may(cluster("b"), "s3:GetObject", f"{corpus}/v1/a/b.bin")
+
+
+@pytest.mark.parametrize("action", ["s3:GetObject", "s3:PutObject", "s3:DeleteObject"])
+def test_a_node_keeps_what_its_clusters_runs_sync_and_nobody_elses(action: str) -> None:
+    assert may(RICH, action, f"{DATA}/sync/a/r/latest.json")
+    for name in ("b", "a-b", "aa"):
+        assert not may(RICH, action, f"{DATA}/sync/{name}/r/latest.json")
+    assert not may(RICH, action, f"{DATA}/sync/latest.json")
+
+
 def test_a_node_reads_what_it_runs_and_writes_logs_and_exports_only() -> None:
     ours = f"{DATA}/clusters/a"
     assert may(RICH, "secretsmanager:GetSecretValue", secret("a"))
@@ -122,17 +166,20 @@ def test_a_node_reads_what_it_runs_and_writes_logs_and_exports_only() -> None:
     assert may(RICH, "s3:GetObject", f"{ours}/runs/r/attempts/1/bundle.json")
     assert may(RICH, "s3:PutObject", f"{ours}/runs/r/logs/attempt-1.log")
     assert may(RICH, "s3:PutObject", f"{ours}/runs/r/export/final/model.pt")
+    assert may(RICH, "s3:PutObject", f"{ours}/runs/r/fetched/0000")
     assert may(RICH, "events:PutEvents", BUS, AGENT)
     assert may(RICH, "s3:GetObject", "arn:aws:s3:::sagemaker-texts/tokens/v1/0.bin")
     for key in (
         "1/lifecycle/on_create.sh",
         "2/lifecycle/on_create.sh",
         "runs/r/attempts/2/bundle.json",
+        "runs/r/code/0000",
     ):
         assert not may(RICH, "s3:PutObject", f"{ours}/{key}"), (
             "code for a node comes from the control plane alone"
         )
-    assert not may(RICH, "s3:DeleteObject", f"{ours}/runs/r/logs/attempt-1.log")
+    for key in ("logs/attempt-1.log", "export/final/model.pt"):
+        assert not may(RICH, "s3:DeleteObject", f"{ours}/runs/r/{key}")
     assert not may(RICH, "events:PutEvents", BUS, {"events:source": "aws.sagemaker"})
     assert not may(RICH, "s3:GetObject", "arn:aws:s3:::sagemaker-texts/other")
 

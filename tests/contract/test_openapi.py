@@ -15,11 +15,13 @@ from trainyard.http.openapi import document
 OPERATIONS = {
     "POST /v1/runs", "GET /v1/runs", "GET /v1/runs/{runId}", "GET /v1/runs/{runId}/events",
     "GET /v1/runs/{runId}/checkpoints", "GET /v1/runs/{runId}/logs", "GET /v1/runs/{runId}/metrics",
+    "GET /v1/runs/{runId}/outputs",
     "POST /v1/runs/{runId}:cancel", "POST /v1/runs/{runId}:resume", "POST /v1/runs/{runId}:export",
     "POST /v1/clusters", "GET /v1/clusters", "GET /v1/clusters/{clusterName}",
     "DELETE /v1/clusters/{clusterName}", "GET /v1/clusters/{clusterName}/nodes",
     "POST /v1/clusters/{clusterName}/nodes/{instanceId}:replace",
     "POST /v1/clusters/{clusterName}/nodes/{instanceId}:reboot",
+    "POST /v1/uploads", "GET /v1/uploads/{uploadId}",
 }  # fmt: skip
 
 

@@ -14,6 +14,7 @@ DOCS = ROOT / "docs"
 PACKAGES = {
     "layers/contracts/": "trainyard_contracts",
     "node_agent/trainyard_agent/": "trainyard_agent",
+    "job_library/": "trainyard_job",
     "trainers/": "trainyard_trainers",
     "localcloud/sam_on_moto/": "sam_on_moto",
     "localcloud/trainyard_local/": "trainyard_local",

@@ -19,18 +19,18 @@ from trainyard_agent.jobs.attempt_files import job_marks, write_attempt
 from trainyard_contracts import places
 from trainyard_contracts.events import SOURCE
 from trainyard_contracts.files import ClusterFile, JobBundle, LaunchReport, Progress
-from trainyard_trainers.checkpoints.checkpoint import checkpoint_name
-from trainyard_trainers.common import places as trainers_places
-from trainyard_trainers.common import progress
-from trainyard_trainers.common.attempt import Attempt
+from trainyard_job.checkpoints.checkpoint import checkpoint_name
+from trainyard_job.common import places as job_places
+from trainyard_job.common import progress
+from trainyard_job.common.attempt import Attempt
 from trainyard_trainers.launch.allocation import Job
 
 LIFECYCLE = sorted((ROOT / "node_agent/lifecycle").glob("*.py"))
-PRODUCT = ("layers", "functions", "node_agent", "trainers", "cli", "localcloud")
-#: Shared names, and in the trainers the same once more.
+PRODUCT = ("layers", "functions", "node_agent", "job_library", "trainers", "cli", "localcloud")
+#: Shared names, and in the job library the same once more.
 SPELT = (
     "layers/contracts/trainyard_contracts/places.py",
-    "trainers/trainyard_trainers/common/places.py",
+    "job_library/trainyard_job/common/places.py",
 )
 #: Who may not import them (`pyproject.toml`), or where a word stands for something else.
 ELSEWHERE = {
@@ -38,6 +38,8 @@ ELSEWHERE = {
     "node_agent/lifecycle/node.py: cluster.json": "a lifecycle script",
     "localcloud/trainyard_local/faults.py: manifest.json": "the local cloud",
     "localcloud/trainyard_local/faults.py: runs": "the local cloud",
+    "localcloud/trainyard_local/machines/node.py: work": "overlayfs's own directory of a machine",
+    "trainers/trainyard_trainers/launch/in_image.py: job.json": "for a Python too old to import it",
     "node_agent/trainyard_agent/host/configuration.py: runs": "on disk; the constant is a key's",
 }
 
@@ -82,11 +84,11 @@ def constants(module: Any) -> dict[str, str]:
     }
 
 
-def test_the_trainers_spell_shared_names_as_the_contracts_do() -> None:
-    ours, theirs = constants(places), constants(trainers_places)
+def test_the_job_library_spells_shared_names_as_the_contracts_do() -> None:
+    ours, theirs = constants(places), constants(job_places)
     assert {"FENCE", "FENCE_LOCK", "FINAL", "HOSTS", "JOB", "PROGRESS"} <= theirs.keys()
     assert theirs == {name: ours.get(name) for name in theirs}
-    assert trainers_places.launch_report("ip-1") == places.launch_report("ip-1")
+    assert job_places.launch_report("ip-1") == places.launch_report("ip-1")
     parsed = places.CHECKPOINT_NAME.match(checkpoint_name(7, 12))
     assert parsed is not None
     assert tuple(map(int, parsed.groups())) == (7, 12)
@@ -103,7 +105,7 @@ def test_the_template_names_the_agents_events_as_the_contracts_do() -> None:
 
 def spelt_again(text: str) -> set[str]:
     """Shared names in strings: as a path's part, or such that they mean nothing else."""
-    names = {*constants(places).values(), *constants(trainers_places).values()}
+    names = {*constants(places).values(), *constants(job_places).values()}
     own = {name for name in names if "." in name} | {SOURCE, "clusters/"}
     found = set()
     for node in ast.walk(ast.parse(text)):

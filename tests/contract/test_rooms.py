@@ -11,6 +11,7 @@ PACKAGES = (
     "layers/contracts/trainyard_contracts",
     "layers/core/trainyard",
     "node_agent/trainyard_agent",
+    "job_library/trainyard_job",
     "trainers/trainyard_trainers",
     "localcloud/sam_on_moto",
     "localcloud/trainyard_local",

@@ -257,6 +257,21 @@ def test_checkpoints_are_paged_newest_first_and_a_rejected_one_stays_rejected(
     assert stores.runs.checkpoints(made.id, limit=2, token=page.next_token).items == [whole[0]]
 
 
+def test_copies_of_a_programs_own_checkpoints_may_be_of_one_step(stores: Stores) -> None:
+    made = create(stores, numbered_run(1))
+    own = Checkpoint(step=5, attempt=1, path="c/5", bytes=10, files=1, committed_at=at(5))
+    names = ("watched/a/save-1", "watched/b/save-1", "work/a.pt")
+    copies = [own.model_copy(update={"path": name}) for name in names]
+    copies[2] = copies[2].model_copy(update={"status": "rejected", "reason": "it ends early"})
+    for checkpoint in [*copies, own, *copies]:
+        stores.runs.put_checkpoint(made.id, checkpoint)
+    listed = stores.runs.checkpoints(made.id, limit=9, token=None).items
+    assert listed == [*reversed(copies), own]
+    pruned = copies[0].model_copy(update={"status": "pruned"})
+    stores.runs.put_checkpoint(made.id, pruned)
+    assert pruned in stores.runs.checkpoints(made.id, limit=9, token=None).items
+
+
 @pytest.mark.parametrize(
     "order",
     list(permutations(["whole", "pruned"])) + list(permutations(["whole", "pruned", "rejected"])),

@@ -87,7 +87,7 @@ def test_what_unpacks_a_cluster_gets_the_node_layers_and_nothing_else_does() -> 
     for name, function in _of_type("AWS::Serverless::Function").items():
         layers = {layer["Ref"] for layer in function["Layers"]}
         bundles = (
-            {"NodeBundleLayer", "TrainersLayer"}
+            {"NodeBundleLayer", "TrainersLayer", "JobLibraryLayer"}
             if name in {"ApiFunction", "StepsFunction"}
             else set()
         )
@@ -258,6 +258,8 @@ def test_every_parameter_has_a_default_and_a_description() -> None:
         "SubnetIds",
         "SecurityGroupIds",
         "MountableBuckets",
+        "JobSecrets",
+        "JobImages",
         "LogRetentionDays",
         "AlarmEmail",
     }

@@ -30,15 +30,15 @@ PROGRAMS = [
 #: Old name, where it is now, and what a program of a user may import from it: its
 #: functions, classes and constants, as they were, without `checkpoint.save`.
 IMPORTED = [
-    ("attempt", "common.attempt", "Attempt DAY_SECONDS"),
+    ("attempt", "trainyard_job.common.attempt", "Attempt DAY_SECONDS"),
     (
         "checkpoint",
-        "checkpoints.checkpoint",
+        "trainyard_job.checkpoints.checkpoint",
         "FileEntry MANIFEST SCHEMA Saved Writer checkpoint_name clean_leftovers commit find_newest "
         "holding_fence lock parse_name prune read_ahead read_fence temporary_directory verify "
         "write_file",
     ),
-    ("checkpoint", "common.files", "fsync_directory write_json"),
+    ("checkpoint", "trainyard_job.common.files", "fsync_directory write_json"),
     (
         "checkpointer",
         "checkpoints.checkpointer",
@@ -49,12 +49,12 @@ IMPORTED = [
     ("loop", "loop.loop", "LoopConfig NotFinite StepResult Task Turn main show_graphs train"),
     (
         "exits",
-        "common.exits",
+        "trainyard_job.common.exits",
         "COMPLETE MISCONFIGURED CHECKPOINT_FAILED FENCED STOPPED CheckpointFailed Fenced",
     ),
-    ("progress", "common.progress", "Progress StepReport"),
+    ("progress", "trainyard_job.common.progress", "Progress StepReport"),
     ("seeds", "common.seeds", "seed_rank random_state restore_random_state deterministic"),
-    ("signals", "common.signals", "FORWARDED Requests"),
+    ("signals", "trainyard_job.common.signals", "FORWARDED Requests"),
 ]
 
 
@@ -75,7 +75,9 @@ def test_a_trainer_that_is_forked_has_its_main_under_its_name(name: str) -> None
 def test_what_users_import_is_the_same_thing_by_its_old_name(
     old: str, new: str, names: str
 ) -> None:
-    before, now = (importlib.import_module(f"trainyard_trainers.{name}") for name in (old, new))
+    package = "" if new.startswith("trainyard_job.") else "trainyard_trainers."
+    before = importlib.import_module(f"trainyard_trainers.{old}")
+    now = importlib.import_module(package + new)
     assert all(getattr(before, name) is getattr(now, name) for name in names.split())
     assert set(names.split()) <= set(before.__all__)
 

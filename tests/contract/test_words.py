@@ -26,7 +26,10 @@ STRING = re.compile(r'\s*"(\\.|[^"\\])*"[],}]*')
 MADE = {"build", "dist", "node_modules", "packages"}
 #: Of files that people write. A file without an ending is a program, a Makefile or the like.
 ENDINGS = {".md", ".yaml", ".yml", ".sh", ".toml", ".in", ".txt", ".service", ".slice", ".conf", ""}
-CODE = ("layers", "functions", "node_agent", "trainers", "localcloud", "cli", "demo", "bench")
+CODE = (
+    *("layers", "functions", "node_agent", "job_library", "trainers", "localcloud", "cli"),
+    *("demo", "bench"),
+)
 #: How often comments and docstrings of all of the code may have a word in which one has to guess
 #: who is meant, or what is done.
 RARE = {"told": 20, "stands": 6, "whoever": 6}

@@ -224,6 +224,11 @@ def test_the_agent_speaks_s3_and_eventbridge_as_moto_understands_them(
         assert client.head(Location("data", "a b/small")) == (1000, s3.digest(small).checksum)
         assert s3.digest(large).checksum.endswith("-3")
         assert client.get(Location("data", "nothing")) is None
+        with (tmp_path / "fetched").open("w+b") as into:
+            assert not client.get_file(Location("data", "nothing"), into)
+            client.put_bytes(Location("data", "small"), b"some bytes")
+            assert client.get_file(Location("data", "small"), into)
+        assert (tmp_path / "fetched").read_bytes() == b"some bytes"
         entry = {
             "Source": "trainyard.agent",
             "DetailType": "T",
@@ -243,11 +248,11 @@ def test_a_programs_own_results_are_exported_and_proved_like_a_checkpoint(
     (root / "checkpoints/model.pt").write_bytes(b"by hand")
     (root / "checkpoints/.tmp-step").mkdir()
     (root / "checkpoints/.tmp-step/half").write_bytes(b"never")
-    files = root / "attempts/1/files"
-    (files / "out").mkdir(parents=True)
-    (files / "train.py").write_text("print()\n")
-    (files / "kept.py").write_text("changed by the program\n")
-    (files / "out/model.pt").write_bytes(b"weights")
+    for files in (root / "work", root / "attempts/1/files"):  # the second is an older version's
+        (files / "out").mkdir(parents=True)
+        (files / "train.py").write_text("print()\n")
+        (files / "kept.py").write_text("changed by the program\n")
+        (files / "out/model.pt").write_bytes(b"weights")
     bundle = {
         "runId": RUN, "attempt": 1, "clusterName": "demo", "batchScript": "#!", "nodes": 1,
         "processesPerNode": 1, "program": ["train.py"],
@@ -258,13 +263,14 @@ def test_a_programs_own_results_are_exported_and_proved_like_a_checkpoint(
     manifest = json.loads(sink.objects[f"{PREFIX}/export-manifest.json"][0])
     keys = {item["key"] for item in manifest["objects"] if not item["key"].startswith("final/")}
     assert keys == {
-        "output/plots/loss 1.png", "working/run/snapshot.pt", "working/run/checkpoints/model.pt",
-        "working/attempt-1/out/model.pt", "working/attempt-1/kept.py", "logs/attempt-1.log",
+        "output/plots/loss 1.png", "run/snapshot.pt", "run/checkpoints/model.pt",
+        "working/out/model.pt", "working/kept.py", "attempts/1/files/out/model.pt",
+        "attempts/1/files/kept.py", "logs/attempt-1.log",
     }  # fmt: skip
     for item in manifest["objects"]:
         body, _ = sink.objects[f"{PREFIX}/{quote(item['key'])}"]
         assert (len(body), hashlib.sha256(body).hexdigest()) == (item["bytes"], item["sha256"])
-    assert (manifest["outputFiles"], manifest["workingFiles"]) == (1, 4)
+    assert (manifest["outputFiles"], manifest["workingFiles"]) == (1, 6)
     left_out = [manifest[name] for name in ("outputLeftOut", "workingLeftOut", "leftOutBytes")]
     assert left_out == [0, 0, 0]
 
@@ -284,9 +290,11 @@ def test_what_is_too_large_or_leads_elsewhere_is_left_out_and_counted(
     assert run_export(tmp_path)["ok"]
     manifest = json.loads(sink.objects[f"{PREFIX}/export-manifest.json"][0])
     own = [
-        item["key"] for item in manifest["objects"] if item["key"].startswith(("output", "working"))
+        item["key"]
+        for item in manifest["objects"]
+        if item["key"].startswith(("output", "attempts"))
     ]
-    assert own == ["output/model.pt", "working/attempt-10/model.pt"], (
+    assert own == ["output/model.pt", "attempts/10/files/model.pt"], (
         "of two attempts the newer one's"
     )
     assert (manifest["outputLeftOut"], manifest["workingLeftOut"], manifest["leftOutBytes"]) == (

@@ -190,12 +190,12 @@ while True:
 
 
 def stubborn(cluster: AgentCluster, *arguments: str) -> tuple[list[str], Path]:
-    """Submit it, wait until it handles the signal; the job's nodes, and its files' directory."""
+    """Submit it, wait until it handles the signal; the job's nodes, and its working directory."""
     submit(cluster, files={"train.py": STUBBORN}, arguments=list(arguments))
     nodes: list[str] = event(cluster, "AttemptStarted")["nodes"]
-    files = cluster.shared / f"trainyard/runs/{RUN}/attempts/1/files"
-    eventually("the program", lambda: all((files / f"ready-{node}").exists() for node in nodes), 20)
-    return nodes, files
+    work = cluster.shared / f"trainyard/runs/{RUN}/work"
+    eventually("the program", lambda: all((work / f"ready-{node}").exists() for node in nodes), 20)
+    return nodes, work
 
 
 def left_of(cluster: AgentCluster) -> list[int]:
@@ -205,7 +205,7 @@ def left_of(cluster: AgentCluster) -> list[int]:
 def test_ranks_that_do_not_hear_sigterm_end_soon_after_one_was_killed_though_slurm_would_wait(
     cluster: AgentCluster,
 ) -> None:
-    nodes, files = stubborn(cluster)
+    nodes, work = stubborn(cluster)
     for pid in cluster.ranks(RUN, nodes[0]):
         os.kill(pid, signal.SIGKILL)
     ended = event(cluster, "AttemptEnded", KILL_WAIT / 2)
@@ -215,8 +215,8 @@ def test_ranks_that_do_not_hear_sigterm_end_soon_after_one_was_killed_though_slu
         9,
         nodes[0],
     )
-    assert (files / f"told-{nodes[1]}").exists(), "it was asked before it was killed"
-    report = json.loads((files.parent / f"launch-{nodes[1]}.json").read_text())
+    assert (work / f"told-{nodes[1]}").exists(), "it was asked before it was killed"
+    report = json.loads((work.parent / f"attempts/1/launch-{nodes[1]}.json").read_text())
     assert (report["kind"], report["signal"]) == ("peer", None), (
         "its own launcher ended it, and knows that it is not the cause"
     )
@@ -239,10 +239,10 @@ def test_a_job_whose_node_was_restarted_ends_at_once_though_its_ranks_do_not_hea
 def test_what_a_job_saves_after_a_persons_scancel_is_there_before_its_end_is_told(
     cluster: AgentCluster,
 ) -> None:
-    nodes, files = stubborn(cluster, "4")
+    nodes, work = stubborn(cluster, "4")
     cluster.slurm("scancel", cluster.agent("status", "--run", RUN)["jobId"])
     assert event(cluster, "AttemptEnded", KILL_WAIT)["outcome"] == "cancelled"
-    assert all((files / f"saved-{node}").exists() for node in nodes)
+    assert all((work / f"saved-{node}").exists() for node in nodes)
 
 
 def step_daemon(cluster: AgentCluster, node: str) -> int:
@@ -289,7 +289,7 @@ def test_training_that_finished_is_a_success_though_its_steps_daemon_was_killed(
     submit(cluster, files={"train.py": program})
     nodes = event(cluster, "AttemptStarted")["nodes"]
     daemon = step_daemon(cluster, nodes[which])
-    files = cluster.shared / f"trainyard/runs/{RUN}/attempts/1/files"
+    files = cluster.shared / f"trainyard/runs/{RUN}/work"
     # One that has not come to its handler yet would die of the signal that it is to survive.
     eventually("the program", lambda: all((files / f"ready-{node}").exists() for node in nodes), 20)
     os.kill(daemon, signal.SIGKILL)

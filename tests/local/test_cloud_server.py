@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import httpx
 import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
@@ -642,6 +643,46 @@ def test_the_table_has_its_index_and_point_in_time_recovery(local: dict[str, Any
     assert hits["Count"] == 1
     backups = ddb.describe_continuous_backups(TableName=table)["ContinuousBackupsDescription"]
     assert backups["PointInTimeRecoveryDescription"]["PointInTimeRecoveryStatus"] == "ENABLED"
+
+
+def put_url(local: dict[str, Any], body: bytes, seconds: int = 600) -> tuple[str, dict[str, str]]:
+    """A presigned URL that binds hash and size, and the headers that it demands."""
+    checksum = base64.b64encode(hashlib.sha256(body).digest()).decode()
+    bound = {"ContentLength": len(body), "ChecksumSHA256": checksum}
+    s3 = boto3.client(
+        "s3",
+        endpoint_url=local["endpoint"],
+        region_name=local["region"],
+        config=Config(signature_version="s3v4"),
+        aws_access_key_id=local["accessKeyId"],
+        aws_secret_access_key=local["secretAccessKey"],
+    )
+    url: str = s3.generate_presigned_url(
+        "put_object", Params={"Bucket": local["bucket"], "Key": "up", **bound}, ExpiresIn=seconds
+    )
+    return url, {"x-amz-checksum-sha256": checksum, "content-length": str(len(body))}
+
+
+def test_a_presigned_url_takes_the_very_bytes_that_it_was_made_for(local: dict[str, Any]) -> None:
+    url, headers = put_url(local, b"content")
+    assert httpx.put(url, content=b"content", headers=headers).status_code == 200
+    head = client(local, "s3").head_object(Bucket=local["bucket"], Key="up", ChecksumMode="ENABLED")
+    assert head["ChecksumSHA256"] == headers["x-amz-checksum-sha256"]
+    other = httpx.put(url, content=b"CONTENT", headers=headers)
+    assert (other.status_code, "BadDigest" in other.text) == (400, True)
+    assert httpx.put(url, content=b"content").status_code == 403
+    longer = httpx.put(url, content=b"content!", headers={**headers, "content-length": "8"})
+    assert longer.status_code == 403
+
+
+def test_a_presigned_url_ends_when_it_says(local: dict[str, Any]) -> None:
+    url, headers = put_url(local, b"content", seconds=1)
+
+    def refused() -> bool:
+        answer = httpx.put(url, content=b"content", headers=headers)
+        return answer.status_code == 403 and "Request has expired" in answer.text
+
+    eventually("the URL has expired", refused, 20)
 
 
 def test_the_checksum_of_an_object_is_kept(local: dict[str, Any]) -> None:

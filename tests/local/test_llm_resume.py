@@ -149,7 +149,9 @@ def test_a_resumed_run_ends_with_the_bits_of_an_uninterrupted_one(
     assert losses == {step: expected[step] for step in losses}
 
 
-@pytest.mark.parametrize("other", ["one rank", "fsdp on 2", "tp on 2, zero1"])
+@pytest.mark.parametrize(
+    "other", ["one rank", "fsdp on 2", "tp on 2, zero1", "one rank after fsdp", "fsdp on 4"]
+)
 def test_a_run_resumed_on_other_ranks_repeats_and_skips_no_sample_and_goes_on_with_the_same_losses(
     tmp_path: Path, tokens: Path, whole: dict[str, ForkedJob], cut: dict[str, Path], other: str
 ) -> None:
@@ -157,8 +159,12 @@ def test_a_run_resumed_on_other_ranks_repeats_and_skips_no_sample_and_goes_on_wi
         "one rank": ([], 1),
         "fsdp on 2": (["--parallel.data", "fsdp"], 2),
         "tp on 2, zero1": (["--parallel.tp", "2", "--parallel.data", "zero1"], 2),
+        "one rank after fsdp": ([], 1),
+        "fsdp on 4": (["--parallel.data", "fsdp", "--micro-batch", "1"], 4),
     }[other]
-    mode = "ddp" if other.startswith("tp") else "zero1 x tp"
+    mode = {"tp on 2, zero1": "ddp", "one rank after fsdp": "fsdp", "fsdp on 4": "fsdp"}.get(
+        other, "zero1 x tp"
+    )
     shutil.copytree(cut[mode], tmp_path / "run")
     second = finished(tmp_path / "run", 2, words(tokens, *more), ranks)
     before, after = samples(tmp_path / "run", 1), samples(tmp_path / "run", 2)

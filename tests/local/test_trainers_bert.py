@@ -179,7 +179,13 @@ def test_a_run_resumed_on_other_ranks_repeats_no_sample_and_skips_none(
     passes = 3 + len(taken(first)) // 32
     steps = first.step() + (32 * passes - len(taken(first))) // 2
     with running(
-        job(tmp_path / "run", 2, words(tiny, batch=2, steps=steps), ranks=1, target=noting)
+        job(
+            tmp_path / "run",
+            2,
+            words(tiny, batch=2, steps=steps, **{"changed-configuration": "accept"}),
+            ranks=1,
+            target=noting,
+        )
     ) as second:
         assert second.wait() == [0], second.log()
     assert sorted(taken(first) + taken(second)) == sorted(list(range(32)) * passes)

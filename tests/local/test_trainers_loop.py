@@ -20,7 +20,7 @@ import pytest
 from tests.support import small_task
 from tests.support.forked_jobs import ForkedJob, running
 
-from trainyard_trainers.checkpoints import checkpoint
+from trainyard_job.checkpoints import checkpoint
 from trainyard_trainers.ddp import train as ddp
 from trainyard_trainers.loop import LoopConfig
 

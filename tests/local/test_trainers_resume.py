@@ -70,12 +70,13 @@ class Job:
         **fields: object,
     ) -> None:
         self.directory = run_dir / "attempts" / str(attempt)
-        (self.directory / "files").mkdir(parents=True)
+        self.directory.mkdir(parents=True)
+        (run_dir / "work").mkdir(exist_ok=True)
         if hold_at is not None:
             self.hold(hold_at)
             (self.directory / "site").mkdir()
             (self.directory / "site" / "sitecustomize.py").write_text(HELD)
-        (self.directory / "files" / name).write_text(script)
+        (run_dir / "work" / name).write_text(script)
         (run_dir / "fence").write_text(str(attempt))
         arguments = ["--steps", str(STEPS), "--step-seconds", str(step_seconds)]
         document = {

@@ -69,7 +69,7 @@ Waittime=0
 CompleteWait=0
 """
 PYTHON_PATH = os.pathsep.join(
-    str(ROOT / part) for part in ("node_agent", "layers/contracts", "trainers")
+    str(ROOT / part) for part in ("node_agent", "layers/contracts", "job_library", "trainers")
 )
 
 

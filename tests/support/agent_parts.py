@@ -12,6 +12,8 @@ from typing import Any
 
 from tests.support.agent import RUN, config
 
+from trainyard_agent.checkpoints.restoring import Restores
+from trainyard_agent.checkpoints.watching import Watching
 from trainyard_agent.commands.job_control import JobControl
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
@@ -97,6 +99,7 @@ def job_parts(
     table: Any = None,
     link: Any = None,
     s3: Any = None,
+    secrets: Any = None,
     confirm: Any = nobody,
     kill: Any = nobody,
     on_end: Any = nobody,
@@ -119,7 +122,9 @@ def job_parts(
         **shared,
     )
     hosts = Hosts(attempts, table)
-    shared |= {"s3": s3, "checkpoints": None}
+    shared |= {"s3": s3, "checkpoints": None, "secrets": secrets}
+    shared["watching"] = Watching(config, attempts, reporter)
+    shared["restores"] = Restores(config, reporter, s3)
     control = JobControl(config, slurm, follower=follower, hosts=hosts, link=link, **shared)
     return JobParts(attempts, shared["progress"], forced_end, ending, follower, hosts, control)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from trainyard_trainers.checkpoints import checkpoint
-from trainyard_trainers.checkpoints.checkpoint import Writer
-from trainyard_trainers.common.attempt import Attempt
+from trainyard_job.checkpoints import checkpoint
+from trainyard_job.checkpoints.checkpoint import Writer
+from trainyard_job.common.attempt import Attempt
 
 
 def save(attempt: Attempt, step: int, files: Mapping[str, Writer]) -> Path:

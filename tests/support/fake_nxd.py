@@ -204,7 +204,7 @@ class _Zero1(torch.optim.Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Tensor],
+        params: Iterable[Any],
         cls: Any,
         world: World,
         max_norm: float | None = None,
@@ -213,29 +213,37 @@ class _Zero1(torch.optim.Optimizer):
         super().__init__(params, defaults)
         self.max_norm = max_norm if max_norm is not None else 1.0
         self.grad_norm: Tensor | None = None
-        self._world, self._make = world, lambda: cls(self._shards, **defaults)
+        self._world, self._make = world, lambda groups: cls(groups, **defaults)
         self._shard()
 
+    @property
+    def _whole(self) -> list[Tensor]:
+        return [one for group in self.param_groups for one in group["params"]]
+
     def _shard(self) -> None:
-        self._shards = [
-            nn.Parameter(_chunk(one.data, self._world).clone())
-            for one in self.param_groups[0]["params"]
-        ]
-        self.base = self._make()
+        self._shards = [nn.Parameter(_chunk(one.data, self._world).clone()) for one in self._whole]
+        left = iter(self._shards)
+        self.base = self._make(
+            [
+                {**group, "params": [next(left) for _ in group["params"]]}
+                for group in self.param_groups
+            ]
+        )
 
     def step(self, closure: Any = None) -> None:
-        params = self.param_groups[0]["params"]
+        params = self._whole
         for param, shard in zip(params, self._shards, strict=True):
             shard.grad = _chunk(param.grad, self._world).clone()
         self.grad_norm = nn.utils.clip_grad_norm_(self._shards, self.max_norm)
-        self.base.param_groups[0]["lr"] = self.param_groups[0]["lr"]
+        for own, given in zip(self.base.param_groups, self.param_groups, strict=True):
+            own["lr"] = given["lr"]
         self.base.step()
         if self._world.dp_size == 1:
             for param, shard in zip(params, self._shards, strict=True):
                 param.data.copy_(shard.data)
 
     def state_dict(self) -> dict[str, Any]:
-        shapes = {index: one.shape for index, one in enumerate(self.param_groups[0]["params"])}
+        shapes = {index: one.shape for index, one in enumerate(self._whole)}
         return {
             **super().state_dict(),
             "base_state": self.base.state_dict()["state"],
@@ -274,7 +282,7 @@ class _NxDOptimizer:
     def step(self) -> None:
         options = self.config["optimizer_config"]
         if not options["zero_one_enabled"]:
-            params = self.param_groups[0]["params"]
+            params = [one for group in self.param_groups for one in group["params"]]
             self.grad_norm = nn.utils.clip_grad_norm_(params, options["max_grad_norm"])
         self.optimizer.step()
         if options["zero_one_enabled"]:

@@ -18,7 +18,7 @@ from tests.support.patience import patient
 from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
-from trainyard_trainers.common.attempt import Attempt
+from trainyard_job.common.attempt import Attempt
 
 FORKSERVER = multiprocessing.get_context("forkserver")
 FORKSERVER.set_forkserver_preload(

@@ -58,7 +58,7 @@ def batch(step: int) -> tuple[torch.Tensor, torch.Tensor]:
     return tokens, torch.cat((torch.arange(6), torch.arange(SEQUENCE - 6))).expand(BATCH, -1)
 
 
-def few_steps(mode: Mode, clip: float = 1.0) -> dict[str, Any]:
+def few_steps(mode: Mode, clip: float = 1.0, config: ModelConfig = MODEL) -> dict[str, Any]:
     """Losses, gradient norms before clipping, and the first step's gradients.
 
     There are STEPS steps of two micro-batches each.
@@ -67,11 +67,11 @@ def few_steps(mode: Mode, clip: float = 1.0) -> dict[str, Any]:
     backend = TorchBackend(parallel)
     checkpointing = build.activation_checkpointing
     model = backend.build(
-        lambda: Llama(MODEL, backend, activation_checkpointing=checkpointing),
+        lambda: Llama(config, backend, activation_checkpointing=checkpointing),
         build,
         OptimizerConfig(learning_rate=1e-2, clip=clip),
     )
-    backend.initialise(RandomWeights(MODEL, 3))
+    backend.initialise(RandomWeights(config, 3))
     losses, norms, gradients = [], [], {}
     for step in range(STEPS):
         tokens, positions = batch(step)
@@ -100,10 +100,10 @@ def whole(gradient: Any) -> torch.Tensor:
     return found
 
 
-def run_modes(modes: dict[str, Mode], output: str) -> int:
+def run_modes(modes: dict[str, Mode], output: str, config: ModelConfig = MODEL) -> int:
     """Every mode in turn in one process group; rank 0 writes what came out as JSON."""
     dist.init_process_group("gloo")
-    found = {name: few_steps(mode) for name, mode in modes.items()}
+    found = {name: few_steps(mode, config=config) for name, mode in modes.items()}
     if dist.get_rank() == 0:
         Path(output).write_text(json.dumps(found))
     dist.destroy_process_group()

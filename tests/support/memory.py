@@ -8,7 +8,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel
 
@@ -31,12 +31,17 @@ from trainyard.ports import (
     Page,
     Ports,
     Product,
+    PutRequest,
     Remains,
 )
+from trainyard_contracts import places
 from trainyard_contracts.base import read_stored
 from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.events import ClusterHeartbeat, Fact
+from trainyard_contracts.files import ExportedObject
+from trainyard_contracts.inputs import S3Prefix
 from trainyard_contracts.places import RECORD_TAG, STAGE_TAG
+from trainyard_contracts.trees import Pack
 
 START = datetime(2026, 11, 20, 12, 0, tzinfo=timezone.utc)
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -140,7 +145,7 @@ class MemoryRuns:
         self.keys: dict[str, tuple[str, str]] = {}
         self.kept_facts: dict[str, dict[str, Fact]] = {}
         self.entries: dict[str, dict[str, TimelineEntry]] = {}
-        self.kept_checkpoints: dict[str, dict[tuple[int, int], Checkpoint]] = {}
+        self.kept_checkpoints: dict[str, dict[tuple[int, int, str], Checkpoint]] = {}
 
     def create(self, run: Run, *, idempotency_key: str | None, body_hash: str) -> Run:
         if idempotency_key is not None:
@@ -234,7 +239,8 @@ class MemoryRuns:
     def put_checkpoint(self, run_id: str, checkpoint: Checkpoint) -> None:
         as_stored(checkpoint, checkpoint.committed_at)
         kept = self.kept_checkpoints.setdefault(run_id, {})
-        key = (checkpoint.step, checkpoint.attempt)
+        own = places.is_own_checkpoint(checkpoint.path)
+        key = (checkpoint.step, checkpoint.attempt, "" if own else checkpoint.path)
         old = kept.get(key)
         if old is None or checkpoint.status == "rejected":
             kept[key] = checkpoint
@@ -247,10 +253,8 @@ class MemoryRuns:
             kept[key] = details.model_copy(update={"status": status})
 
     def checkpoints(self, run_id: str, *, limit: int, token: str | None) -> Page[Checkpoint]:
-        found = sorted(
-            self.kept_checkpoints.get(run_id, {}).values(),
-            key=lambda item: (-item.step, -item.attempt),
-        )
+        kept = self.kept_checkpoints.get(run_id, {})
+        found = [kept[key] for key in sorted(kept, reverse=True)]
         return page(found, limit, token, f"checkpoints/{run_id}")
 
     def messages(self, run_id: str) -> list[str]:
@@ -537,6 +541,64 @@ class MemoryBlobs:
         )
 
 
+class MemoryUploads:
+    """ports.Uploads over the blobs: `at` says when an object was uploaded."""
+
+    def __init__(self, blobs: MemoryBlobs, clock: Clock) -> None:
+        self._blobs, self._clock = blobs, clock
+        self.at: dict[str, datetime] = {}
+
+    def put(self, body: bytes) -> str:
+        """As a client does; returns the object's hash."""
+        sha256 = hashlib.sha256(body).hexdigest()
+        self._blobs.put(places.upload_key(sha256), body)
+        self.at[sha256] = self._clock.now()
+        return sha256
+
+    def held(self, part: Pack) -> datetime | None:
+        body = self._blobs.objects.get(places.upload_key(part.sha256))
+        same = body is not None and len(body) == part.bytes
+        return self.at[part.sha256] if same else None
+
+    def request(self, part: Pack, *, seconds: int) -> PutRequest:
+        checksum = b64encode(bytes.fromhex(part.sha256)).decode()
+        headers = {"x-amz-checksum-sha256": checksum, "content-length": str(part.bytes)}
+        return PutRequest(f"https://bucket/{places.upload_key(part.sha256)}?signed", headers)
+
+    def copy(self, source: str, key: str) -> bool:
+        if source not in self._blobs.objects:
+            return False
+        self._blobs.put(key, self._blobs.objects[source])
+        return True
+
+
+class MemorySources:
+    """ports.Sources: `known` says what is there; of all else nothing is seen."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Literal["there", "empty", "no-bucket"]] = {}
+
+    def look(self, source: S3Prefix) -> Literal["there", "empty", "no-bucket", "unknown"]:
+        return self.known.get(str(source), "unknown")
+
+
+class MemoryExports:
+    """ports.Exports over the blobs."""
+
+    def __init__(self, blobs: MemoryBlobs) -> None:
+        self._blobs = blobs
+
+    def objects(self, manifest_key: str, *, limit: int, token: str | None) -> Page[ExportedObject]:
+        found = json.loads(self._blobs.get(manifest_key))["objects"]
+        known = [ExportedObject.model_validate(each) for each in found]
+        start = int(token or 0)
+        rest = str(start + limit) if start + limit < len(known) else None
+        return Page(known[start : start + limit], rest)
+
+    def url(self, key: str, *, seconds: int) -> str:
+        return f"https://bucket.example/{key}?expires={seconds}"
+
+
 class MemoryCommands:
     """A controller's agent; `answer` decides what a command says."""
 
@@ -637,6 +699,9 @@ class World:
     waits: MemoryWaits = field(default_factory=MemoryWaits)
     commands: MemoryCommands = field(default_factory=MemoryCommands)
     blobs: MemoryBlobs = field(default_factory=MemoryBlobs)
+    uploads: MemoryUploads = field(init=False)
+    sources: MemorySources = field(default_factory=MemorySources)
+    exports: MemoryExports = field(init=False)
     executions: MemoryExecutions = field(default_factory=MemoryExecutions)
     dead_letters: MemoryDeadLetters = field(default_factory=MemoryDeadLetters)
     secrets: MemorySecrets = field(default_factory=MemorySecrets)
@@ -647,11 +712,14 @@ class World:
     def __post_init__(self) -> None:
         self.runs, self.clusters = MemoryRuns(self.clock), MemoryClusters(self.clock)
         self.backend = MemoryBackend(self.clock, "test")
+        self.uploads = MemoryUploads(self.blobs, self.clock)
+        self.exports = MemoryExports(self.blobs)
         wrap = self.fuse.wrap
         self.ports = Ports(
             runs=wrap(self.runs), clusters=wrap(self.clusters), waits=wrap(self.waits),
             backends={"hyperpod": wrap(self.backend)}, commands=wrap(self.commands),
-            blobs=wrap(self.blobs), executions=wrap(self.executions),
+            blobs=wrap(self.blobs), uploads=wrap(self.uploads), exports=wrap(self.exports),
+            sources=wrap(self.sources), executions=wrap(self.executions),
             dead_letters=wrap(self.dead_letters), secrets=wrap(self.secrets), prices=MemoryPrices(),
             metrics=self.metrics, clock=self.clock, ids=self.ids,
             config=Config(heartbeat_seconds=60, secret_prefix="trainyard/test",

@@ -18,6 +18,7 @@ from tests.support.repository import ROOT
 from tests.support.spec_parts import FILESYSTEM
 from tests.support.waiting import eventually
 
+import trainyard_job
 import trainyard_trainers
 from sam_on_moto.iam.access import Access
 from sam_on_moto.inside.logs import LogWriter
@@ -35,8 +36,6 @@ from trainyard_local.sessions import service as sessions
 #: What the lifecycle scripts import of the trainers.
 TRAINERS_FILES = (
     "__init__.py",
-    "common/__init__.py",
-    "common/files.py",
     "launch/__init__.py",
     "launch/environments.py",
 )
@@ -296,6 +295,10 @@ def bundle() -> dict[str, bytes]:
     package = Path(str(trainyard_trainers.__file__)).parent
     for name in TRAINERS_FILES:
         files[f"lib/trainyard_trainers/{name}"] = (package / name).read_bytes()
+    library = Path(str(trainyard_job.__file__)).parent
+    for path in library.rglob("*.py"):
+        name = path.relative_to(library.parent).as_posix()
+        files[f"lib/{name}"] = path.read_bytes()
     return files
 
 

@@ -13,6 +13,7 @@ from trainyard_trainers.checkpoints.staging import replaced
 from trainyard_trainers.llm import config as llm_config
 from trainyard_trainers.llm.model import parameter_shapes
 from trainyard_trainers.parallel import nxd_layout
+from trainyard_trainers.parallel.chunks import chunk
 from trainyard_trainers.parallel.partition import tp_dim
 
 TINY = llm_config.ModelConfig(
@@ -74,6 +75,7 @@ def parts(
     step: int = 3,
     config: Mapping[str, Any] | None = None,
     optimizer: bool = True,
+    sharded: bool = False,
 ) -> Iterator[tuple[str, object]]:
     """The files of all ranks of a job that holds `full`."""
     state = adam(full, step) if optimizer else {}
@@ -101,6 +103,9 @@ def parts(
                 scheduler={"last_epoch": step},
                 user_content={"config": dict(config or {}), "step": step},
                 xser=xser,
+                pieces={name: chunk(value, dp_rank, dp) for name, value in model.items()}
+                if sharded
+                else None,
             )
 
 

@@ -40,6 +40,8 @@ def _stack() -> Answers:
             "Parameters": [
                 {"ParameterKey": "SubnetIds", "ParameterValue": SUBNET},
                 {"ParameterKey": "SecurityGroupIds", "ParameterValue": GROUP},
+                {"ParameterKey": "JobSecrets", "ParameterValue": "trainyard-jobs/*"},
+                {"ParameterKey": "MountableBuckets", "ParameterValue": "sagemaker-*"},
             ],
             "Outputs": [
                 {"OutputKey": key, "OutputValue": value} for key, value in outputs.items()
@@ -73,6 +75,7 @@ def _rights() -> Answers:
             {"EvalActionName": action, "EvalDecision": "allowed"}
             for action in request["ActionNames"]
         ]},
+        "secretsmanager:DescribeSecret": {"Name": "trainyard-jobs/hf"},
         "ssm:GetDocument": NotAnswered(
             "ssm:GetDocument", "InvalidDocument",
             "Document with name SSM-SessionManagerRunShell does not exist.",

@@ -11,8 +11,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from trainyard_job.checkpoints.checkpoint import Saved
 from trainyard_trainers import loop
-from trainyard_trainers.checkpoints.checkpoint import Saved
 from trainyard_trainers.checkpoints.checkpointer import Files, load, rank_file
 from trainyard_trainers.common import seeds
 from trainyard_trainers.loop import LoopConfig, StepResult, Turn

@@ -194,8 +194,8 @@ class System:
 
     def run_dir(self, run_id: str) -> Path:
         """The run's directory in the one that stands for FSx."""
-        [shared] = (self.state_dir / "fsx").iterdir()
-        return shared / "trainyard" / "runs" / run_id
+        found = [top / "trainyard" / "runs" / run_id for top in (self.state_dir / "fsx").iterdir()]
+        return next((path for path in found if path.exists()), found[0])
 
     # -- trouble ----------------------------------------------------------------------------------
     def fault(self, kind: str, cluster: str, **given: str) -> Json:

@@ -1,6 +1,6 @@
-"""The name by which programs of users import `common.attempt`: it stays for them."""
+"""The name by which programs of users import `trainyard_job.common.attempt`: it stays for them."""
 
-from .common.attempt import DAY_SECONDS, Attempt
+from trainyard_job.common.attempt import DAY_SECONDS, Attempt
 
 __all__ = [
     "DAY_SECONDS",

@@ -1,6 +1,6 @@
-"""The name by which programs of users import `checkpoints.checkpoint`: it stays for them."""
+"""The name by which programs of users import `trainyard_job.checkpoints`: it stays for them."""
 
-from .checkpoints.checkpoint import (
+from trainyard_job.checkpoints.checkpoint import (
     MANIFEST,
     SCHEMA,
     FileEntry,
@@ -20,7 +20,7 @@ from .checkpoints.checkpoint import (
     verify,
     write_file,
 )
-from .common.files import fsync_directory, write_json
+from trainyard_job.common.files import fsync_directory, write_json
 
 __all__ = [
     "MANIFEST",

@@ -65,6 +65,11 @@ def _add_to_hf(commands: Commands) -> argparse.ArgumentParser:
     command.add_argument(
         "--tokenizer", type=Path, help="directory whose tokenizer files are copied along"
     )
+    command.add_argument(
+        "--base",
+        type=Path,
+        help="the model that a checkpoint of adapters (lora) belongs to, if it lies elsewhere now",
+    )
     return command
 
 
@@ -98,7 +103,7 @@ def _add_common(command: argparse.ArgumentParser) -> None:
         "--check",
         choices=("auto", "always", "never"),
         default="auto",
-        help="compare the logits with those of transformers' LlamaForCausalLM",
+        help="compare the logits with those of transformers' own model",
     )
 
 
@@ -117,6 +122,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 shard_bytes=words.max_shard_size,
                 config=words.config,
                 tokenizer=words.tokenizer,
+                base=words.base,
                 check=words.check,
             )
         else:

@@ -1,6 +1,6 @@
-"""The name by which programs of users import `common.exits`: it stays for them."""
+"""The name by which programs of users import `trainyard_job.common.exits`: it stays for them."""
 
-from .common.exits import (
+from trainyard_job.common.exits import (
     CHECKPOINT_FAILED,
     COMPLETE,
     FENCED,

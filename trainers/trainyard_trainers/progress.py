@@ -1,6 +1,6 @@
-"""The name by which programs of users import `common.progress`: it stays for them."""
+"""The name by which programs of users import `trainyard_job.common.progress`: it stays for them."""
 
-from .common.progress import Progress, StepReport
+from trainyard_job.common.progress import Progress, StepReport
 
 __all__ = [
     "Progress",

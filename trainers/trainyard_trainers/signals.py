@@ -1,6 +1,6 @@
-"""The name by which programs of users import `common.signals`: it stays for them."""
+"""The name by which programs of users import `trainyard_job.common.signals`: it stays for them."""
 
-from .common.signals import FORWARDED, Requests
+from trainyard_job.common.signals import FORWARDED, Requests
 
 __all__ = [
     "FORWARDED",

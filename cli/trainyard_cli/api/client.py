@@ -145,13 +145,22 @@ class Client:
         return self._all(f"/v1/runs/{_segment(run_id)}/checkpoints", "checkpoints")
 
     def logs(
-        self, run_id: str, *, attempt: int | None = None, lines: int = 100, kind: str = "job"
+        self,
+        run_id: str,
+        *,
+        attempt: int | None = None,
+        lines: int = 100,
+        kind: str = "job",
+        contains: str | None = None,
     ) -> Json:
-        """{kind, attempt, source, text}: the tail of the job's or the lifecycle scripts' log."""
+        """{kind, attempt, source, text}: the tail of the job's or the lifecycle scripts' log.
+
+        `contains`: of its lines with this text.
+        """
         return self._call(
             "GET",
             f"/v1/runs/{_segment(run_id)}/logs",
-            {"attempt": attempt, "lines": lines, "kind": kind},
+            {"attempt": attempt, "lines": lines, "kind": kind, "contains": contains or None},
         )
 
     def metrics(self, run_id: str, *, since_seconds: int = 3600) -> Json:
@@ -163,11 +172,40 @@ class Client:
     def cancel_run(self, run_id: str) -> Json:
         return self._call("POST", f"/v1/runs/{_segment(run_id)}:cancel")
 
-    def resume_run(self, run_id: str) -> Json:
-        return self._call("POST", f"/v1/runs/{_segment(run_id)}:resume")
+    def resume_run(self, run_id: str, *, filesystem: str | None = None) -> Json:
+        """`filesystem`: another one for the run's own cluster, DNS name/mount name."""
+        path = f"/v1/runs/{_segment(run_id)}:resume"
+        return self._call("POST", path, {"filesystem": filesystem})
 
     def export_run(self, run_id: str) -> Json:
         return self._call("POST", f"/v1/runs/{_segment(run_id)}:export")
+
+    def outputs(self, run_id: str, *, urls: bool = False) -> Iterator[Json]:
+        """Pages of what the verified export holds: {uri, outputs, nextToken}.
+
+        With `urls` each output has a URL that anybody can read it by for a while.
+        """
+        query = {"limit": 1000, "urls": "true" if urls else None}
+        return self._pages(f"/v1/runs/{_segment(run_id)}/outputs", query)
+
+    def output_page(self, run_id: str, token: str | None) -> Json:
+        """The page of that token, with URLs that begin to live now."""
+        query = {"limit": 1000, "urls": "true", "nextToken": token}
+        return self._call("GET", f"/v1/runs/{_segment(run_id)}/outputs", query)
+
+    # Uploads
+
+    def create_upload(self, spec: Mapping[str, Any]) -> Json:
+        """Begin or go on with an upload: {id, state, missing, missingCount, expiresAt}.
+
+        `missing` has at most 200 of what is not there yet, each with the URL and the headers of its
+        PUT. Again after those until `state` is 'Complete'.
+        """
+        return self._call("POST", "/v1/uploads", body=spec)
+
+    def upload(self, upload_id: str) -> Json:
+        """The state of an upload."""
+        return self._call("GET", f"/v1/uploads/{_segment(upload_id)}")
 
     # Clusters and nodes
 

@@ -89,8 +89,9 @@ class Connection:
                 "No Trainyard to talk to",
                 f"there is no local cloud in {state_dir}",
                 (
-                    "Start one with: trainyard local up; or give a stack's ApiUrl with --endpoint "
-                    "or TRAINYARD_API_URL"
+                    "Start one with: trainyard local up; or name the directory of one that is up "
+                    "with --state-dir or TRAINYARD_STATE_DIR; or give a stack's ApiUrl with "
+                    "--endpoint or TRAINYARD_API_URL"
                 ),
             )
         return cls(local["apiUrl"].rstrip("/"), local["region"], local)

@@ -15,7 +15,9 @@ from ..problems import DETACHED, FAILED, ApiProblem
 from ..screen.output import (
     ago,
     bytes_text,
+    confirmed,
     err,
+    may_ask,
     out,
     print_fields,
     print_json,
@@ -25,7 +27,7 @@ from ..screen.output import (
     table,
 )
 from ..spec_files import read_spec
-from .runs import print_plan
+from .runs import Yes, print_plan
 
 clusters = typer.Typer(no_args_is_help=True, help="Clusters: node groups on a backend.")
 nodes = typer.Typer(no_args_is_help=True, help="Nodes of a cluster.")
@@ -117,9 +119,11 @@ def delete(
             "--force", help="also with people's jobs on it, and with what was not exported"
         ),
     ] = False,
+    yes: Yes = False,
 ) -> None:
     """Delete a cluster that nobody uses."""
     context = context_of(typer_context)
+    confirmed(f"Delete cluster {cluster}?", yes=yes, as_json=context.json)
     document = context.client.delete_cluster(cluster, force=force)
     if wait:
         document = _wait(
@@ -238,25 +242,41 @@ def _node_row(node: Json) -> list[object]:
 
 
 @nodes.command()
-def replace(typer_context: typer.Context, cluster: Name, instance: InstanceId) -> None:
+def replace(
+    typer_context: typer.Context, cluster: Name, instance: InstanceId, yes: Yes = False
+) -> None:
     """Replace a node by a new instance."""
     context = context_of(typer_context)
-    _print_batch(
-        context,
-        context.client.replace_node(cluster, _instance_id(context, cluster, instance)),
-        "Replacing",
-    )
+    node = _instance_id(context, cluster, instance)
+    _ask_if_it_trains(context, cluster, node, "Replace", yes=yes)
+    _print_batch(context, context.client.replace_node(cluster, node), "Replacing")
+
+
+def _has_job(node: Json) -> bool:
+    return str(node.get("scheduler", "")).lower().startswith(("alloc", "mix", "comp"))
 
 
 @nodes.command()
-def reboot(typer_context: typer.Context, cluster: Name, instance: InstanceId) -> None:
+def reboot(
+    typer_context: typer.Context, cluster: Name, instance: InstanceId, yes: Yes = False
+) -> None:
     """Reboot a node."""
     context = context_of(typer_context)
-    _print_batch(
-        context,
-        context.client.reboot_node(cluster, _instance_id(context, cluster, instance)),
-        "Rebooting",
-    )
+    node = _instance_id(context, cluster, instance)
+    _ask_if_it_trains(context, cluster, node, "Reboot", yes=yes)
+    _print_batch(context, context.client.reboot_node(cluster, node), "Rebooting")
+
+
+def _ask_if_it_trains(
+    context: Context, cluster: str, instance: str, verb: str, *, yes: bool
+) -> None:
+    """A node that works for a run loses what was trained since the newest checkpoint."""
+    if yes or context.json or not may_ask():
+        return
+    for node in context.client.nodes(cluster):
+        if node["instanceId"] == instance and _has_job(node):
+            question = f"{node.get('name') or instance} runs a job now. {verb} it?"
+            confirmed(question, yes=yes, as_json=context.json)
 
 
 def _instance_id(context: Context, cluster: str, given: str) -> str:

@@ -12,13 +12,14 @@ from rich.markup import escape
 
 from ..api.client import Json
 from ..context import Context, context_of
-from ..problems import DETACHED, FAILED
+from ..problems import DETACHED, FAILED, ApiProblem
 from ..screen import live
 from ..screen.output import (
     ago,
     bytes_text,
+    confirmed,
+    counted,
     err,
-    moment,
     out,
     print_fields,
     print_json,
@@ -26,32 +27,158 @@ from ..screen.output import (
     styled,
     table,
 )
+from ..screen.run_page import print_metrics, print_run
 from ..screen.snapshot import TERMINAL
 from ..spec_files import read_spec
+from .submission import prepared, print_differences
 
 app = typer.Typer(no_args_is_help=True, help="Runs: one training job's whole life.")
 
+Yes = Annotated[
+    bool, typer.Option("--yes", "-y", help="do not ask; without a terminal nobody is asked")
+]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="id of the run (run-...)")]
 
 
-@app.command()
+Changes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="PATH=VALUE",
+        help="another value of a field, such as job.nodes=4; in YAML; null takes it out",
+    ),
+]
+Variables = Annotated[
+    list[str] | None,
+    typer.Option("--env", metavar="NAME=VALUE", help="a variable of the program; repeatable"),
+]
+NewName = Annotated[str | None, typer.Option("--name", help="another name for the run")]
+Dryrun = Annotated[
+    bool, typer.Option("--dryrun", help="show exactly what would be done, and do nothing")
+]
+Watch = Annotated[bool, typer.Option("--watch", "-w", help="follow it until it ends")]
+Key = Annotated[str | None, typer.Option(help="send the same key again and no second run is made")]
+#: What follows `--` is the program's; main keeps it apart, because click does not.
+TAKES_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": False}
+
+
+@app.command(context_settings=TAKES_ARGUMENTS)
 def submit(
     typer_context: typer.Context,
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="RunSpec in YAML or JSON; - for standard input")
     ],
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="follow it until it ends")] = False,
-    dryrun: Annotated[
-        bool, typer.Option("--dryrun", help="show exactly what would be done, and do nothing")
-    ] = False,
-    idempotency_key: Annotated[
-        str | None, typer.Option(help="send the same key again and no second run is made")
+    watch: Watch = False,
+    dryrun: Dryrun = False,
+    idempotency_key: Key = None,
+    fields: Changes = None,
+    environment: Variables = None,
+    name: NewName = None,
+) -> None:
+    """Submit a run.
+
+    A directory that job.workdir names is uploaded first.
+
+    What follows -- is given to the program.
+    """
+    from ..overrides import overridden
+    from ..upload.workdir import anchored
+
+    context = context_of(typer_context)
+    spec = overridden(
+        anchored(read_spec(file, "run"), file),
+        fields=fields or (),
+        environment=environment or (),
+        name=name,
+        arguments=_arguments(typer_context, context),
+    )
+    _submit(context, spec, watch=watch, dryrun=dryrun, idempotency_key=idempotency_key)
+
+
+@app.command(context_settings=TAKES_ARGUMENTS)
+def rerun(
+    typer_context: typer.Context,
+    run: RunId,
+    watch: Watch = False,
+    dryrun: Dryrun = False,
+    idempotency_key: Key = None,
+    fields: Changes = None,
+    environment: Variables = None,
+    name: NewName = None,
+    from_checkpoint: Annotated[
+        int | None,
+        typer.Option(metavar="STEP", min=0, help="begin with RUN's whole checkpoint of this step"),
     ] = None,
 ) -> None:
-    """Submit a run."""
-    context, spec = context_of(typer_context), read_spec(file, "run")
+    """Submit the spec of a run anew, with changes, as a new run from the beginning.
+
+    --from-checkpoint STEP lets it begin with a whole checkpoint of RUN, on the same filesystem.
+
+    Code in git is the very commit that RUN had, unless --set job.git.ref=REF names another.
+
+    What follows -- is given to the program.
+    """
+    from ..overrides import differences, overridden, same_commit
+
+    context = context_of(typer_context)
+    document = context.client.run(run)
+    before = document["spec"]
+    spec = overridden(
+        before,
+        fields=[
+            *same_commit(document, fields or ()),
+            *([] if from_checkpoint is None else [_start(run, from_checkpoint)]),
+            *(fields or ()),
+        ],
+        environment=environment or (),
+        name=name,
+        arguments=_arguments(typer_context, context),
+    )
+    if not context.json:
+        print_differences(differences(before, spec))
+        if (before["job"].get("workdir") or "") == (spec["job"].get("workdir") or "-"):
+            err.print(
+                "Its files are those of that run; --set job.workdir=. uploads this directory."
+            )
+    _submit(context, spec, watch=watch, dryrun=dryrun, idempotency_key=idempotency_key)
+
+
+def _start(run: str, step: int) -> str:
+    return f"checkpoint.startFrom={{run: {run}, step: {step}}}"
+
+
+def _arguments(typer_context: typer.Context, context: Context) -> list[str]:
+    """The program's arguments. Raises UsageError for more without a `--` before it."""
+    given = list(typer_context.args)
+    if len(given) > len(context.after_dashes):
+        typer_context.fail(
+            f"'{given[0]}' is one argument too many; the program's own stand behind --"
+        )
+    return given
+
+
+def _plan(context: Context, spec: Json, upload: Json | None) -> Json:
+    """What the API plans, and what would be uploaded before that."""
+    try:
+        plan = context.client.plan_run(spec)
+    except ApiProblem as problem:
+        if upload is None or problem.code != "upload-incomplete":
+            raise
+        plan = {"warnings": ["The rest is planned once the directory is uploaded."]}
+    return {**plan, "upload": upload} if upload else plan
+
+
+def _submit(
+    context: Context,
+    given: Json,
+    *,
+    watch: bool,
+    dryrun: bool,
+    idempotency_key: str | None,
+) -> None:
+    spec, upload = prepared(context, given, dryrun=dryrun)
     if dryrun:
-        print_plan(context, context.client.plan_run(spec))
+        print_plan(context, _plan(context, spec, upload))
         return
     run = context.client.submit_run(spec, idempotency_key=idempotency_key)
     if not context.json:
@@ -88,7 +215,7 @@ def list_runs(
             styled(run["status"]),
             run["attemptCount"],
             ago(run["createdAt"]),
-            escape(run["reason"][:80]),
+            escape(run["reason"]),
         )
         for run in runs
     ]
@@ -100,69 +227,14 @@ def list_runs(
 
 @app.command()
 def show(typer_context: typer.Context, run: RunId) -> None:
-    """Show a run: status, attempts, checkpoints, incidents."""
+    """Show a run: status, attempts, incidents, checkpoints, and where its results lie."""
     context = context_of(typer_context)
     document = context.client.run(run)
     if context.json:
         print_json(document)
         return
-    _print_run(document)
     checkpoints = context.client.checkpoints(run)
-    if checkpoints:
-        there = [found for found in checkpoints if found["status"] != "pruned"]
-        rows = [
-            (
-                found["step"],
-                found["attempt"],
-                styled(found["status"]),
-                bytes_text(found["bytes"]),
-                moment(found["committedAt"]),
-            )
-            for found in there
-        ]
-        pruned = len(checkpoints) - len(there)
-        out.print(f"\n[bold]Checkpoints[/]{f' [dim]({pruned} older pruned)[/]' if pruned else ''}")
-        print_table(table(["step", "attempt", "state", "size", "committed"], rows))
-
-
-def _print_run(run: Json) -> None:
-    latest, export, problem = run.get("latest") or {}, run.get("export"), run.get("problem")
-    shown: dict[str, object] = {
-        "run": f"{run['id']} ({escape(run['name'])})",
-        "status": styled(run["status"]),
-        "reason": escape(run["reason"]),
-        "cluster": f"{escape(run['clusterName'])}{' (deleted)' if run['clusterDeleted'] else ''}",
-        "kept because": None
-        if run["clusterDeleted"]
-        else escape(run.get("teardownRefused") or "") or None,
-        "step": latest.get("step"),
-        "loss": latest.get("loss"),
-        "export": f"{export['state']}, {export['objects']} objects, {bytes_text(export['bytes'])}"
-        if export
-        else None,
-        "problem": f"[red]{escape(problem['title'])}[/]: {escape(problem['detail'])}"
-        if problem
-        else None,
-        "next step": escape(problem["nextStep"]) if problem else None,
-    }
-    print_fields(shown)
-    if run["attempts"]:
-        rows = [
-            (
-                found["number"],
-                found.get("jobId") or "-",
-                escape(", ".join(found["nodes"])),
-                moment(found.get("startedAt")),
-                "-" if found.get("resumedFrom") is None else found["resumedFrom"],
-                found.get("outcome") or "-",
-                escape(found["reason"]),
-            )
-            for found in run["attempts"]
-        ]
-        out.print("\n[bold]Attempts[/]")
-        print_table(
-            table(["#", "job", "nodes", "started", "resumed from", "outcome", "reason"], rows)
-        )
+    print_run(document, checkpoints)
 
 
 @app.command()
@@ -197,6 +269,8 @@ def _follow(context: Context, run_id: str) -> None:
             f"[red]{escape(run['problem']['title'])}[/]: "
             f"{escape(run['problem']['detail'])}\nNext: {escape(run['problem']['nextStep'])}"
         )
+    if not context.json and (run.get("export") or {}).get("state") == "verified":
+        err.print(f"Get the results with: trainyard run download {run_id}", soft_wrap=True)
     if run["status"] != "Succeeded":
         raise typer.Exit(FAILED)
 
@@ -231,20 +305,32 @@ def logs(
         typer.Option(help="the job's log, or the cluster's lifecycle scripts'"),
     ] = "job",
     attempt: Annotated[int | None, typer.Option(min=1, help="default: the newest")] = None,
+    text: Annotated[
+        str,
+        typer.Option("--grep", metavar="TEXT", help="search all of the log for lines with it"),
+    ] = "",
 ) -> None:
-    """The tail of the job's log."""
+    """The tail of the job's log, in which all ranks of all nodes write."""
     context = context_of(typer_context)
     if follow and not context.json:
         with _detachable(run):
             live.follow_log(
-                context.client, run, _write_line, lines=lines, kind=kind, attempt=attempt
+                context.client,
+                run,
+                _write_line,
+                lines=lines,
+                kind=kind,
+                attempt=attempt,
+                contains=text,
             )
         return
-    log = context.client.logs(run, attempt=attempt, lines=lines, kind=kind)
+    log = context.client.logs(run, attempt=attempt, lines=lines, kind=kind, contains=text)
     if context.json:
         print_json(log)
     elif log["text"]:
         _write_line(log["text"].rstrip("\n"))
+    elif text:
+        err.print(f"No line of the {kind} log has '{escape(text)}' in it.")
     else:
         elsewhere = (
             f" What the nodes said when they were made: trainyard run logs --kind lifecycle {run}"
@@ -258,14 +344,38 @@ def logs(
         )
 
 
+@app.command()
+def metrics(
+    typer_context: typer.Context,
+    run: RunId,
+    since: Annotated[
+        int,
+        typer.Option(
+            metavar="SECONDS",
+            min=1,
+            max=7 * 86400,
+            help="how far back, of an ended run from its end",
+        ),
+    ] = 86400,
+) -> None:
+    """Step, loss and speed, and the loss as a curve; also of a run that has ended."""
+    context = context_of(typer_context)
+    found = context.client.metrics(run, since_seconds=since)
+    if context.json:
+        print_json(found)
+    else:
+        print_metrics(found, out.width)
+
+
 def _write_line(text: str) -> None:
     out.print(text, markup=False, soft_wrap=True)
 
 
 @app.command()
-def cancel(typer_context: typer.Context, run: RunId) -> None:
+def cancel(typer_context: typer.Context, run: RunId, yes: Yes = False) -> None:
     """Cancel a run: stop the job, export what is whole, delete the run's own cluster."""
     context = context_of(typer_context)
+    confirmed(f"Cancel {run}?", yes=yes, as_json=context.json)
     _accepted(context, context.client.cancel_run(run), "Cancelling")
 
 
@@ -274,10 +384,19 @@ def resume(
     typer_context: typer.Context,
     run: RunId,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="follow it")] = False,
+    filesystem: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DNS/MOUNT",
+            help="if the cluster's own filesystem is lost: another one, such as "
+            "fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com/abcdefgh; what was synced "
+            "(export.everySeconds) is brought there",
+        ),
+    ] = None,
 ) -> None:
     """Resume a failed or cancelled run from its newest whole checkpoint."""
     context = context_of(typer_context)
-    document = context.client.resume_run(run)
+    document = context.client.resume_run(run, filesystem=filesystem)
     if watch:
         _follow(context, run)
     else:
@@ -333,9 +452,11 @@ def _print_export(context: Context, run: Json) -> None:
     elif verified:
         below = run.get("objectsPrefix") or f"runs/{run['id']}"  # where older runs lie
         out.print(
-            f"Exported and verified: {found['objects']} objects, {bytes_text(found['bytes'])}, "
-            f"below {below}/export/"
+            f"Exported and verified: {counted(found['objects'], 'object')}, "
+            f"{bytes_text(found['bytes'])}, below {found.get('uri') or f'{below}/export/'}",
+            soft_wrap=True,
         )
+        err.print(f"Get it with: trainyard run download {run['id']}", soft_wrap=True)
         if found.get("leftBehind"):
             err.print(f"[yellow]warning[/] not exported: {escape(found['leftBehind'])}")
     else:
@@ -362,6 +483,16 @@ def _accepted(context: Context, run: Json, word: str) -> None:
         err.print(f"Follow it with: trainyard run watch {run['id']}", soft_wrap=True)
 
 
+#: Words of the batch script that the agent replaces on its node, as they are on AWS.
+_MARKS: dict[str, object] = {
+    "@PYTHON@": "the interpreter of the cluster's environment (environment.path of its spec)",
+    "@LIBRARY@": "/opt/trainyard/lib, where every node has Trainyard's packages",
+    "@ATTEMPT_DIR@": "<shared filesystem>/trainyard/runs/<run>/attempts/1: job.json there has the "
+    "program, its arguments and its variables",
+    "run-000...": "the run's id",
+}
+
+
 def print_plan(context: Context, plan: Json) -> None:
     """What a dry run answers."""
     if context.json:
@@ -374,13 +505,18 @@ def print_plan(context: Context, plan: Json) -> None:
             "price": None if price is None else f"{price:.2f} USD an hour",
         }
     )
-    out.print_json(data=plan.get("request") or {})
+    if plan.get("request"):
+        out.print_json(data=plan["request"])
+    elif plan.get("batchScript"):
+        out.print("The cluster is there: only the job would be submitted.")
     files = plan.get("files") or {}
     if files:
-        out.print(f"[bold]{len(files)} files[/], {bytes_text(sum(files.values()))}")
+        out.print(f"[bold]{counted(len(files), 'file')}[/], {bytes_text(sum(files.values()))}")
     if plan.get("batchScript"):
         out.print("[bold]Batch script[/]")
         out.print(plan["batchScript"], markup=False, soft_wrap=True)
+        out.print("In it stand for what the cluster's own agent puts there:")
+        print_fields(_MARKS)
     for warning in plan.get("warnings") or []:
         out.print(f"[yellow]warning[/] {escape(warning)}")
     err.print("Nothing was done.")

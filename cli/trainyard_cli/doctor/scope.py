@@ -15,6 +15,7 @@ from trainyard_contracts.cluster_specs import ClusterSpec, read_cluster_spec
 from trainyard_contracts.hyperpod import HyperPodClusterSpec, InstanceGroup
 from trainyard_contracts.specs import JobSpec, RunSpec
 
+from ..upload.workdir import as_uploaded
 from .account import Account
 
 
@@ -34,7 +35,7 @@ class Scope:
             return cls()
         try:
             if "job" in document:
-                run = RunSpec.model_validate(document)
+                run = RunSpec.model_validate(as_uploaded(document))
                 return cls(run.cluster.spec, run.job, "cluster.spec.")
             return cls(read_cluster_spec(document))
         except ValidationError as error:

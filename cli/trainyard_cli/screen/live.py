@@ -337,10 +337,11 @@ def follow_log(
     lines: int,
     kind: str,
     attempt: int | None,
+    contains: str = "",
 ) -> Json:
     """Write the log's tail and what is added to it until the run ends; returns the run.
 
-    A new attempt's log follows the old one's.
+    A new attempt's log follows the old one's. `contains`: only lines with this text.
     """
     seen: list[str] = []
     seen_attempt: int | None = None
@@ -354,7 +355,8 @@ def follow_log(
             if log["attempt"] != seen_attempt:
                 seen, seen_attempt = [], log["attempt"]
             for line in tail[overlap(seen, tail) :]:
-                write(line)
+                if contains in line:
+                    write(line)
             seen = tail or seen
         if run["status"] in ("Succeeded", "Failed", "Cancelled"):
             return run

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
+import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.measure import Measurement
@@ -126,16 +127,59 @@ def ago(text: str | None) -> str:
     return f"{seconds} s"
 
 
+def counted(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def seconds_text(seconds: float) -> str:
+    """A duration in the two units that matter."""
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    whole = round(seconds)
+    for size, unit, smaller, small in (
+        (86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"),
+    ):  # fmt: skip
+        if whole >= size:
+            return f"{whole // size} {unit} {whole % size // smaller} {small}"
+    return f"{whole} s"
+
+
+def date(text: str | None) -> str:
+    """A time of the API as local date and clock time."""
+    return "-" if not text else datetime.fromisoformat(text).astimezone().strftime("%F %H:%M:%S")
+
+
+def between(start: str | None, end: str | None) -> float | None:
+    """Seconds from one time of the API to another; None if one of them is not known."""
+    if not start or not end:
+        return None
+    return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
+
+
+def may_ask() -> bool:
+    """Whether somebody is there to answer."""
+    return sys.stdin.isatty() and err.is_terminal
+
+
+def confirmed(question: str, *, yes: bool, as_json: bool) -> None:
+    """Ask before something is lost. Without a terminal nobody can answer, so nobody is asked.
+
+    Raises typer.Abort for a no.
+    """
+    if not yes and not as_json and may_ask():
+        typer.confirm(question, abort=True, err=True)
+
+
 def bytes_text(number: float | None) -> str:
     """A size in binary units."""
     if number is None:
         return "-"
     value = float(number)
-    for unit in ("B", "KiB", "MiB"):
+    for unit in ("B", "KiB", "MiB", "GiB"):
         if value < 1024:
             return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
         value /= 1024
-    return f"{value:.1f} GiB"
+    return f"{value:.1f} TiB"
 
 
 def print_error(error: CliError, *, as_json: bool) -> None:

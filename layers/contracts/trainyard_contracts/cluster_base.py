@@ -9,6 +9,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from . import spec_rules
 from .base import Name, RelativePath, Strict, judged, matching, rule
+from .inputs import S3Prefix, S3Source
 
 
 def _plain_path(value: str) -> str:
@@ -112,6 +113,19 @@ class S3Mount(Strict):
         default=None, description="only objects below it are there; default: all of the bucket"
     )
 
+    @property
+    def objects(self) -> S3Prefix:
+        return S3Prefix.of(f"{self.bucket}/{self.prefix or ''}")
+
+
+#: Of Secrets Manager; the characters are those of its API (botocore: NameType).
+SecretName = Annotated[
+    str,
+    matching(
+        r"^[A-Za-z0-9/_+=.@-]{1,512}$",
+        "must be the name of a secret in Secrets Manager, not its ARN: letters, digits and /_+=.@-",
+    ),
+]
 
 SshKey = Annotated[
     str,
@@ -221,6 +235,18 @@ class ClusterBase(Strict):
     s3_mounts: list[S3Mount] = Field(
         default_factory=list, max_length=16, description="buckets that every node can read"
     )
+    job_secrets: list[SecretName] = Field(
+        default_factory=list,
+        max_length=32,
+        description="secrets of Secrets Manager that jobs on it may ask for (job.secrets); their "
+        "names must match the stack's parameter JobSecrets",
+    )
+    job_inputs: list[S3Source] = Field(
+        default_factory=list,
+        max_length=16,
+        description="prefixes of buckets that its runs may copy from (inputs), such as "
+        "s3://BUCKET/PREFIX/; the buckets' names must match the stack's parameter MountableBuckets",
+    )
     users: list[ClusterUser] = Field(
         default_factory=list, max_length=256, description="people's accounts on every node"
     )
@@ -276,6 +302,20 @@ class ClusterBase(Strict):
             if problem is not None:
                 raise ValueError(f"{field}: {problem}")
         return self
+
+    def may_copy(self, source: S3Prefix) -> bool:
+        """Whether the spec lets the nodes read these objects."""
+        named = [S3Prefix.of(given) for given in self.job_inputs]
+        mounted = [mount.objects for mount in self.s3_mounts]
+        return any(held.holds(source) for held in [*named, *mounted])
+
+    def mounted(self, source: S3Prefix) -> str | None:
+        """Where every node has these objects mounted."""
+        for mount in self.s3_mounts:
+            if mount.objects.holds(source):
+                below = source.prefix.removeprefix(mount.objects.prefix)
+                return f"{mount.mount_path}/{below}".rstrip("/")
+        return None
 
     @property
     def node_repair(self) -> NodeRepair | None:

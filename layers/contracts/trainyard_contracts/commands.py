@@ -15,8 +15,14 @@ PROGRAM = "trainyard-agent"
 #: What an agent says that is older than the option: a cluster keeps the agent that it was made
 #: with.
 UNKNOWN_OPTION = "is not an option of"
+#: The same of one that is older than the command.
+UNKNOWN_COMMAND = "the first argument must be one of"
+#: The agent's error of a job that cannot be given what it reads; the message is for the user.
+INPUT_REFUSED = "input-refused"
 HIGHEST_ATTEMPT, MOST_LINES = 100_000, 10_000
 NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,254}")
+#: What an agent of this version can do that not every job needs (`submit --needs`).
+FEATURES = ("watch", "progress", "image", "start", "inputs", "sync")
 EXPORT_ID = r"[A-Za-z0-9_.-]{1,128}"
 
 C = TypeVar("C", bound="Command")
@@ -57,6 +63,16 @@ def _nodes(given: str) -> tuple[str, ...]:
             f"must be names of Slurm nodes, separated by commas; {wrong[:64]!r} is none"
         )
     return names
+
+
+def _features(given: str) -> str:
+    unknown = next((name for name in given.split(",") if name and name not in FEATURES), None)
+    if unknown is not None:
+        # Answered as an option that is not known: to who asks, both say that the agent is too old.
+        raise BadCommand(
+            f"{UNKNOWN_OPTION} 'submit' with {unknown[:64]!r}; it knows {', '.join(FEATURES)}"
+        )
+    return given
 
 
 _run = _text(r"run-[0-9a-hjkmnp-tv-z]{26}", "a run's id (run-<26 characters>)")
@@ -151,6 +167,22 @@ class Submit(Command):
     attempt: int = _option(_number(HIGHEST_ATTEMPT))
     bundle: str = _option(_some)
     sha256: str = _option(_text(r"(?:[0-9a-f]{64})?", "64 hexadecimal digits in lower case"), "")
+    #: The tree of the bundle's code. An agent that knows no code refuses the option, and so never
+    #: starts a program without its files.
+    code: str = _option(_text(r"(?:[0-9a-f]{64})?", "64 hexadecimal digits in lower case"), "")
+    # What the bundle holds that older agents would pass over: they refuse the option.
+    needs: str = _option(_features, "")
+
+
+@dataclass(frozen=True)
+class Checkout(Command):
+    """Fetch the commit that the bundle's `git` names, and put it into S3 as tree and packs."""
+
+    name: ClassVar[str] = "checkout"
+    run: str = _option(_run)
+    attempt: int = _option(_number(HIGHEST_ATTEMPT))
+    bundle: str = _option(_some)
+    sha256: str = _option(_text(r"[0-9a-f]{64}", "64 hexadecimal digits in lower case"))
 
 
 @dataclass(frozen=True)
@@ -192,12 +224,18 @@ class Export(Command):
 
 @dataclass(frozen=True)
 class Logs(Command):
-    """The tail of the attempt's log."""
+    """The tail of the attempt's log, or of those of its lines that contain a text.
+
+    `contains`: that text's bytes, so that no word of a user's is on a command line.
+    """
 
     name: ClassVar[str] = "logs"
     run: str = _option(_run)
     attempt: int = _option(_number(HIGHEST_ATTEMPT))
     lines: int = _option(_number(MOST_LINES), 100)
+    contains: str = _option(
+        _text(r"(?:[0-9a-f]{2}){0,400}", "at most 400 bytes in hexadecimal digits"), ""
+    )
 
 
 @dataclass(frozen=True)
@@ -208,7 +246,7 @@ class Nodes(Command):
 
 
 COMMANDS: dict[str, type[Command]] = {
-    cls.name: cls for cls in (Submit, Exclude, Cancel, Status, Export, Logs, Nodes)
+    cls.name: cls for cls in (Submit, Exclude, Cancel, Status, Export, Logs, Nodes, Checkout)
 }
 
 
@@ -219,8 +257,7 @@ def of_words(words: Sequence[str]) -> Command:
     """
     if not words or words[0] not in COMMANDS:
         raise BadCommand(
-            f"the first argument must be one of {', '.join(COMMANDS)}; "
-            f"got {words[0] if words else 'nothing'!r}"
+            f"{UNKNOWN_COMMAND} {', '.join(COMMANDS)}; got {words[0] if words else 'nothing'!r}"
         )
     options: dict[str, str] = {}
     rest = list(words[1:])
@@ -274,11 +311,30 @@ def _camel(name: str) -> str:
 
 @dataclass(frozen=True)
 class Submitted(Answer):
-    """Slurm's number of the job, and its state there."""
+    """Slurm's number of the job, and its state there.
+
+    `changed`: which files of the submission the attempts before have changed, in words. `image`:
+    the digest of the image in which the job runs. `inputs`: what was brought for the program, in
+    words.
+    """
 
     job_id: str = ""
     state: str = ""
     attempt: int = 0
+    changed: str = ""
+    image: str = ""
+    inputs: str = ""
+
+
+@dataclass(frozen=True)
+class CheckedOut(Answer):
+    """The commit, and the tree of its files; `note` says what of it is left out."""
+
+    commit: str = ""
+    tree: str = ""
+    files: int = 0
+    bytes: int = 0
+    note: str = ""
 
 
 @dataclass(frozen=True)

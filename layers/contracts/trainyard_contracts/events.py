@@ -121,6 +121,10 @@ class AttemptStepped(RunEvent):
     step: int
     resumed_from: int | None = None
     stepped_at: AwareDatetime
+    source: str = Field(
+        default="program",
+        description="who said so: the program itself, its log, or TensorBoard's or MLflow's files",
+    )
 
     def moved(self, shift: timedelta) -> Self:
         return super().moved(shift).changed(stepped_at=self.stepped_at + shift)
@@ -134,6 +138,13 @@ class CheckpointCommitted(RunEvent):
     bytes: int
     files: int
     committed_at: AwareDatetime
+    source: str = Field(
+        default="",
+        description="of a copy: the program's own file or directory, relative to the run's",
+    )
+    counted: bool = Field(
+        default=False, description="the step is not known: it counts the copies of this name"
+    )
 
     def moved(self, shift: timedelta) -> Self:
         return super().moved(shift).changed(committed_at=self.committed_at + shift)
@@ -152,6 +163,57 @@ class CheckpointPruned(RunEvent):
 
     step: int
     path: str
+
+
+class CheckpointRestored(RunEvent):
+    """Before the attempt was submitted, a program's own checkpoint was put back or set aside."""
+
+    source: str = Field(description="the program's file or directory, relative to the run's")
+    path: str = Field(default="", description="of the copy that was put back; '' = there was none")
+    step: int | None = Field(default=None, description="of that copy")
+    reason: str = Field(description="what was wrong with the program's own")
+    set_aside: str = Field(default="", description="where the program's own is now")
+
+
+class WatchWarned(RunEvent):
+    """A program's checkpoints are not kept safe as the spec asks; once for each reason."""
+
+    reason: str
+
+
+class ResultsSynced(RunEvent):
+    """What the run has so far is in S3: for the first time, or again after a failure was told."""
+
+    every_seconds: float
+    objects: int
+    bytes: int
+    last_step: int | None = None
+    left_out: int = Field(default=0, description="files of the program's that are not copied")
+
+
+class SyncFailed(RunEvent):
+    """What the run makes is not copied to S3 just now. Training goes on; it is tried again."""
+
+    trouble: Literal["denied", "unreachable", "disk", "slow", "not-deleted", "other"]
+    reason: str
+    behind_seconds: float | None = Field(
+        default=None, description="since the last copy; None: there is none yet"
+    )
+
+
+class RunRestored(RunEvent):
+    """Before the attempt was submitted, what was in S3 was brought to an empty filesystem."""
+
+    source: Literal["sync", "export"]
+    age_seconds: float = Field(description="of what was brought")
+    step: int | None = Field(default=None, description="of the newest checkpoint that is whole")
+    checkpoints: int = 0
+    files: int = Field(default=0, description="of the program's")
+    bytes: int = 0
+    seconds: float = 0
+    skipped: list[str] = Field(
+        default_factory=list, description="what could not be brought, and why; 20 at most"
+    )
 
 
 class NodeEvidence(Lenient):
@@ -177,10 +239,30 @@ class AttemptEnded(RunEvent):
     error_kind: (
         Literal["python-error", "signal", "out-of-memory", "node", "checkpoint", "unknown"] | None
     ) = None
+    exception: str | None = Field(
+        default=None, description="class of the program's error, e.g. 'ModuleNotFoundError'"
+    )
+    lasting: bool = Field(
+        default=False,
+        description="the error is in the program, its arguments or what all nodes lack: another "
+        "attempt would meet it again",
+    )
+    memory: Literal["host", "device"] | None = Field(
+        default=None, description="which ran out, if error_kind is out-of-memory and it is known"
+    )
+    traceback: str = Field(
+        default="", description="of the process that failed first, the program's own frames only"
+    )
+    remark: str = Field(default="", description="what a person should know of a good end")
     failed_node: str | None = Field(
         default=None, description="Slurm node where the first process failed"
     )
     last_step: int | None = None
+    last_loss: float | None = Field(default=None, description="that of the last step")
+    step_source: str = Field(
+        default="program",
+        description="who said the last step; one that was read elsewhere may be older than the end",
+    )
     nodes: list[NodeEvidence] = Field(default_factory=list)
     log_tail: str = ""
 
@@ -345,8 +427,10 @@ AGENT_EVENTS: dict[str, type[AgentEvent]] = {
     cls.__name__: cls
     for cls in (
         ClusterReady, AttemptQueued, AttemptStarted, AttemptStepped, CheckpointCommitted,
-        CheckpointRejected, CheckpointPruned, AttemptEnded, NodeLost, NodeReturned, NodesChanged,
-        AgentSilent, AgentBack, NodeUnhealthy, ExportFinished, ClusterHeartbeat,
+        CheckpointRejected, CheckpointPruned, CheckpointRestored, WatchWarned,
+        ResultsSynced, SyncFailed, RunRestored, AttemptEnded,
+        NodeLost, NodeReturned, NodesChanged, AgentSilent, AgentBack, NodeUnhealthy,
+        ExportFinished, ClusterHeartbeat,
     )
 }  # fmt: skip
 

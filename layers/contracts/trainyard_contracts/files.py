@@ -11,6 +11,7 @@ from . import places
 from .base import Lenient, Sha256Hex
 from .cluster_base import ClusterUser, PythonEnvironment, S3Mount, SharedFilesystem
 from .specs import JobPythonEnvironment
+from .watching import ProgressSetting, WatchSpec
 
 #: The year 3000: a number beyond it is no time.
 LATEST = 32503680000
@@ -27,6 +28,19 @@ class ManifestFile(Lenient):
         pattern=r"^[0-9a-f]{8}$",
         description="what a trainer checks before it loads; sha256 is what lasts",
     )
+
+
+class WatchedSource(Lenient):
+    """The program's own checkpoint of which the agent made this copy."""
+
+    path: str = Field(description="of its file or directory, relative to the run's directory")
+    signature: str = Field(description="of its files' names, sizes and times")
+    modified_ns: int = Field(description="its newest file's time, in ns since the epoch")
+    directory: bool = Field(default=False, description="it is a directory, and no single file")
+    counted: bool = Field(
+        default=False, description="its step is not known: 'step' counts the copies"
+    )
+    linked: bool = Field(default=False, description="the copy shares the program's blocks on disk")
 
 
 class CheckpointManifest(Lenient):
@@ -46,6 +60,9 @@ class CheckpointManifest(Lenient):
         pattern=r"^[0-9a-f]{8}$",
         description="of the manifest without it, its keys sorted",
     )
+    watched: WatchedSource | None = Field(
+        default=None, description="of a copy of what a program wrote in its own way"
+    )
 
 
 class Progress(Lenient):
@@ -64,6 +81,11 @@ class Progress(Lenient):
         default=None, ge=0, lt=LATEST, description="when this attempt finished its first step"
     )
     world_size: int = Field(default=1, ge=1)
+    source: Literal["program", "log", "tensorboard", "mlflow"] = Field(
+        default="program",
+        description="who says so: the program itself, or what else it writes; then the step is the "
+        "newest that was seen, and may be an older one than the last",
+    )
 
 
 def _moment(value: object) -> float | None:
@@ -85,11 +107,25 @@ def _text(value: object) -> str | None:
     )
 
 
-#: The most of an error's words that is read of a launcher's report.
+def _long_text(value: object) -> str | None:
+    """The same of a traceback: its beginning, and its end from a line's start on."""
+    if not isinstance(value, str):
+        return None
+    value = value.encode(errors="replace").decode()
+    if len(value) <= TRACEBACK_CHARACTERS:
+        return value
+    head, _, rest = value.partition("\n")
+    tail = rest[-(TRACEBACK_CHARACTERS - 300) :]
+    return f"{head[:200]}\n  ...\n{tail.partition(chr(10))[2] or tail}"
+
+
+#: The most of an error's words that is read of a launcher's report, and of its traceback.
 ERROR_CHARACTERS = 500
+TRACEBACK_CHARACTERS = 4000
 _Moment = Annotated[float | None, BeforeValidator(_moment)]
 _Code = Annotated[int | None, BeforeValidator(_code)]
 _Text = Annotated[str | None, BeforeValidator(_text)]
+_LongText = Annotated[str | None, BeforeValidator(_long_text)]
 
 
 class LaunchReport(Lenient):
@@ -110,6 +146,85 @@ class LaunchReport(Lenient):
         "fenced, stopped or exit",
     )
     error: _Text = Field(default=None, description="in one line")
+    traceback: _LongText = Field(default=None, description="of the program's own frames")
+    exception: _Text = Field(default=None, description="the error's class")
+    lasting: _Text = Field(
+        default=None,
+        description="program: it would fail so on any node; environment: it would, if all nodes "
+        "miss the same; None: the failure may pass",
+    )
+    memory: _Text = Field(default=None, description="which ran out: host or device")
+    remark: _Text = Field(default=None, description="what a person should know of a good end")
+
+
+class BundleCode(Lenient):
+    """The upload that becomes the working directory: tree and packs lie there by their hashes."""
+
+    tree: Sha256Hex
+    prefix: str = Field(description="of the bundle's own bucket, without a slash at its end")
+
+
+class BundleImage(Lenient):
+    """The container image in which the job runs."""
+
+    name: str = Field(description="as the spec names it")
+    digest: str = Field(
+        default="",
+        description="of the image that the run's first attempt had; empty: not known yet, or a "
+        "file's",
+    )
+    mounts: list[str] = Field(
+        default_factory=list, description="what a job finds besides the shared filesystem"
+    )
+
+
+class BundleGit(Lenient):
+    """The commit that is to be fetched; its tree and packs go below `prefix`."""
+
+    url: str
+    ref: str
+    path: str | None = None
+    secret: str | None = Field(default=None, description="its name; never its value")
+    known_hosts: list[str] = Field(default_factory=list)
+    prefix: str = Field(description="of the bundle's own bucket, without a slash at its end")
+
+
+class BundleStart(Lenient):
+    """The checkpoint of another run that this run begins with."""
+
+    run_id: str
+    path: str = Field(description="relative to that run's directory")
+    step: int
+    export: str = Field(
+        default="",
+        description="where its files lie in the bundle's own bucket, without a slash at its end; "
+        "'' = nowhere that this cluster's nodes can read",
+    )
+
+
+class KeptCode(Lenient):
+    """code/<tree> of the data bucket: where a run keeps this tree and its packs."""
+
+    prefix: str
+    files: int = Field(ge=0)
+    bytes: int = Field(ge=0, description="of the files")
+
+
+class BundleInput(Lenient):
+    """Data for the program at `path`: one of `source`, `code` and `mounted` says whence."""
+
+    path: str = Field(description="in the working directory, or absolute as jobs see it")
+    source: str = Field(default="", description="s3://BUCKET/PREFIX/ that is copied")
+    code: BundleCode | None = Field(default=None, description="data that were uploaded")
+    mounted: str = Field(default="", description="where every node has them mounted")
+
+
+class SyncOrder(Lenient):
+    """What is copied to S3 while the job runs."""
+
+    every_seconds: float = Field(gt=0)
+    checkpoints: bool = True
+    prefix: str = Field(description="of the bundle's own bucket, without a slash at its end")
 
 
 class JobBundle(Lenient):
@@ -136,12 +251,25 @@ class JobBundle(Lenient):
     precompile: bool = False
     arguments: list[str] = Field(default_factory=list)
     environment: dict[str, str] = Field(default_factory=dict)
+    secrets: dict[str, str] = Field(
+        default_factory=dict, description="names of secrets by variable; never their values"
+    )
     files: dict[str, str] = Field(default_factory=dict)
+    code: BundleCode | None = None
+    image: BundleImage | None = None
+    git: BundleGit | None = Field(
+        default=None, description="until its commit is fetched; from then on it is the code"
+    )
+    inputs: list[BundleInput] = Field(default_factory=list)
     checkpoint_directory: str = places.CHECKPOINTS
     checkpoint_every_seconds: float | Literal["auto"] | None = None
     seconds_between_failures: float | None = None
     checkpoint_every_steps: int | None = None
     checkpoint_keep: int = 3
+    checkpoint_watch: WatchSpec | None = None
+    start_from: BundleStart | None = None
+    sync: SyncOrder | None = None
+    progress: ProgressSetting = "auto"
     exclude_nodes: list[str] = Field(
         default_factory=list, description="Slurm node names this attempt must not use"
     )
@@ -187,16 +315,55 @@ class ExportManifest(Lenient):
         default=0, ge=0, description="files of the output directory that are not among the objects"
     )
     working_files: int = Field(
-        default=0, ge=0, description="objects from the working directories of the attempts"
+        default=0,
+        ge=0,
+        description="objects from the working directory, and from beside it in the run's directory",
     )
     working_left_out: int = Field(
         default=0,
         ge=0,
-        description="files of the working directories that are not among the objects",
+        description="files of these directories that are not among the objects",
     )
     left_out_bytes: int = Field(
         default=0, ge=0, description="size of all that was left out, as far as it is known"
     )
+
+
+class SyncedObject(ExportedObject):
+    """One file of a sync; its object is named by its SHA-256."""
+
+    mode: int = Field(default=0o644, ge=0, le=0o777, description="permissions of the file")
+    modified_ns: int = Field(
+        default=0, ge=0, description="when the file was written, since 1970; 0: not known"
+    )
+
+
+class SyncManifest(Lenient):
+    """manifest-<number>.json of a sync, written after all objects that it names."""
+
+    schema_name: Literal["trainyard.sync.v1"] = Field(default="trainyard.sync.v1", alias="schema")
+    run_id: str
+    attempt: int = Field(ge=1)
+    created_at: datetime
+    objects: list[SyncedObject]
+    last_step: int | None = Field(default=None, description="of the newest checkpoint in it")
+
+
+class SyncLatest(Lenient):
+    """latest.json of a sync, replaced last in each pass: the list that is in force."""
+
+    schema_name: Literal["trainyard.sync-latest.v1"] = Field(
+        default="trainyard.sync-latest.v1", alias="schema"
+    )
+    run_id: str
+    attempt: int = Field(ge=1, description="only it, or a newer one, may go on here")
+    at: datetime = Field(description="when the pass began that found everything so")
+    number: int = Field(ge=0, description="of the list; 0: there is none yet")
+    sha256: str = Field(default="", description="of the list")
+    objects: int = Field(default=0, ge=0)
+    bytes: int = Field(default=0, ge=0, description="of the files")
+    last_step: int | None = None
+    left_out: int = Field(default=0, ge=0, description="files of the program's that are not in it")
 
 
 class WorkerGroup(Lenient):
@@ -243,10 +410,15 @@ class AgentConfig(Lenient):
     link_port: int = Field(ge=1, le=65535, description="TCP port of the controller agent's link")
     key_file: str = Field(description="file with the cluster's own key, mode 0600")
     shared_root: str = Field(description="the shared filesystem, /fsx on AWS")
+    shared_path: str = Field(
+        default="",
+        description="the mount path of the cluster's spec, which may lead nowhere on a node of the "
+        "local cloud; '' = not known",
+    )
     state_dir: str = Field(description="/var/lib/trainyard on AWS: outbox, socket")
     python: str = Field(description="interpreter of the jobs' environment")
     library_dir: str = Field(
-        description="directory with trainyard_agent, trainyard_contracts, trainyard_trainers"
+        description="directory with the agent, the contracts, the trainers and trainyard_job"
     )
     event_bus: str
     region: str

@@ -23,8 +23,22 @@ CLUSTER_FILE = "cluster.json"
 #: In a run's directory, and in its export: one directory for each attempt, the final model, and a
 #: program's own results (TRAINYARD_OUTPUT_DIR), which are always exported.
 ATTEMPTS, FINAL, OUTPUT = "attempts", "final", "output"
+#: In a run's directory: the program's working directory, the same at each attempt.
+WORK = "work"
+#: In a run's directory: the document of the tree that was unpacked there.
+TREE = "tree.json"
+#: In a run's directory: its own copies of data for the program (inputs), each by its number, and
+#: what is known of each.
+INPUTS = "inputs"
 #: In a run's directory: where checkpoints lie unless the spec names another place.
 CHECKPOINTS = "checkpoints"
+#: In a run's directory, and in its export: the agent's copies of the checkpoints that a program
+#: wrote in its own way, one directory for each series of them.
+WATCHED = "watched"
+#: Such a copy's directory: its number in its series, its step, its attempt.
+SAVE_NAME = re.compile(r"^save-([0-9]{12})-step-([0-9]{12,13})-attempt-([0-9]{1,9})$")
+#: In a run's directory: which checkpoint had the smallest validation loss, and so is kept.
+BEST = "best.json"
 #: In a run's directory: the newest attempt's number, and the lock under which it is raised and a
 #: checkpoint is renamed into place.
 FENCE, FENCE_LOCK = "fence", "fence.lock"
@@ -37,18 +51,48 @@ CHECKPOINT_MANIFEST = "manifest.json"
 BUNDLE = "bundle.json"
 #: In an attempt's directory: the bundle's fields for the launcher, without the user's files.
 JOB = "job.json"
-#: In an attempt's directory: the user's files, and the addresses of nodes by their Slurm names.
-FILES, HOSTS = "files", "hosts"
+#: In an attempt's directory: the addresses of nodes by their Slurm names.
+HOSTS = "hosts"
+#: In an attempt's directory: where older versions had the user's files.
+FORMER_FILES = "files"
+#: In an attempt's directory: the file of the image in which the job runs, and the mounts there.
+IMAGE, IMAGE_MOUNTS = "image.txt", "image-mounts.txt"
+#: Beside the directory of all runs: imported images, by their digests.
+IMAGES = "container-images"
 #: In an attempt's directory: what its processes print.
 JOB_LOG = "job.log"
 #: In an attempt's directory: the last finished step.
 PROGRESS = "progress.json"
+#: In an attempt's directory: the metrics that the program reported, as curves.
+METRICS = "metrics.jsonl"
 
 EXPORT_MANIFEST = "export-manifest.json"
+#: Of the data bucket: what people upload, until it expires.
+UPLOADS = "uploads"
+#: Of the data bucket: what runs with export.everySeconds copy while they train, by cluster and run.
+#: What was there before is kept for a day only, by template.yaml.
+SYNC = "sync"
+#: Below a run's sync: which of its lists is in force.
+SYNC_LATEST = "latest.json"
+#: In a run's directory: other names of a checkpoint's files, while the sync reads them.
+SYNC_HELD = ".sync-held"
+#: Below a run's prefix, and of the data bucket: the trees and packs that runs keep.
+CODE = "code"
+#: Of the data bucket: the names of data that people uploaded.
+DATASETS = "datasets"
 #: Below a run's prefix; a node's role may write there and nowhere else.
 LOGS, EXPORT = "logs", "export"
+#: Below a run's prefix: what its controller fetched with git, of which the control plane makes the
+#: run's own copy. A node's role may write there, too.
+FETCHED = "fetched"
 #: Runs that were made before objects lay below their cluster lie here.
 FORMER_RUNS_PREFIX = "runs"
+
+
+def is_own_checkpoint(path: str) -> bool:
+    """Whether a trainer committed it, so that step and attempt name it; else only its path does."""
+    foreign = path.startswith((f"{WATCHED}/", f"{WORK}/", f"{OUTPUT}/"))
+    return not foreign or CHECKPOINT_NAME.match(path.rpartition("/")[2]) is not None
 
 
 def launch_report(node: str) -> str:
@@ -93,6 +137,46 @@ def log_key(run: str, attempt: int) -> str:
 def export_prefix(run: str) -> str:
     """Where a run is exported to, below a `run_prefix`; ends with a slash."""
     return f"{run}/{EXPORT}/"
+
+
+def sync_prefix(cluster: str, run_id: str) -> str:
+    """Where a run's sync lies in the data bucket; objects are named by their SHA-256."""
+    return f"{SYNC}/{cluster}/{run_id}"
+
+
+def sync_manifest(number: int) -> str:
+    """Below a `sync_prefix`: one list of what is synced. It is never changed."""
+    return f"manifest-{number}.json"
+
+
+def code_prefix(run: str) -> str:
+    """Where a run keeps the tree and packs of its upload, below a `run_prefix`."""
+    return f"{run}/{CODE}"
+
+
+def fetched_prefix(run: str) -> str:
+    """Where a run's controller puts what it fetched with git, below a `run_prefix`."""
+    return f"{run}/{FETCHED}"
+
+
+def upload_key(sha256: str) -> str:
+    """Of a tree or pack that somebody uploaded; it expires."""
+    return f"{UPLOADS}/{sha256}"
+
+
+def complete_upload_key(tree: str) -> str:
+    """Written once a tree and all its packs were there."""
+    return f"{UPLOADS}/complete/{tree}"
+
+
+def kept_code_key(tree: str) -> str:
+    """Says which run keeps a tree and all its packs; it never expires."""
+    return f"{CODE}/{tree}"
+
+
+def named_data_key(name: str) -> str:
+    """Says which tree people uploaded last under this name; it never expires."""
+    return f"{DATASETS}/{name}"
 
 
 def lifecycle_prefix(cluster: str, generation: int) -> str:

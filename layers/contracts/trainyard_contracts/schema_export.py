@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
-from . import files
+from . import files, trees
 from .cluster_specs import BACKEND_EVENTS, ClusterSpec
 from .events import AGENT_EVENTS
 from .specs import RunSpec
@@ -15,7 +15,8 @@ from .specs import RunSpec
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 FILES: tuple[type[BaseModel], ...] = (
     files.CheckpointManifest, files.Progress, files.JobBundle, files.ExportManifest,
-    files.AgentConfig, files.ClusterFile, files.LaunchReport,
+    files.AgentConfig, files.ClusterFile, files.LaunchReport, files.KeptCode, files.SyncManifest,
+    files.SyncLatest, trees.Tree, trees.CompleteUpload,
 )  # fmt: skip
 
 

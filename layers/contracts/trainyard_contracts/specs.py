@@ -7,10 +7,24 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints, field_validator
 
 from . import places, spec_rules
-from .base import Name, RelativePath, Strict, judged, matching, relative_path, rule
+from .base import (
+    Name,
+    RelativePath,
+    RunId,
+    Sha256Hex,
+    Strict,
+    judged,
+    matching,
+    relative_path,
+    rule,
+)
 from .cluster_base import Requirement
 from .cluster_specs import ClusterSpec
+from .git_code import GitSpec
+from .images import ImageName, is_file
+from .inputs import InputSpec, S3Prefix, is_s3, meeting, misplaced
 from .recipe_names import RecipeName
+from .watching import ProgressSetting, WatchSpec, progress_setting
 
 #: EC2's instance types with Neuron devices begin so.
 NEURON_FAMILIES = ("trn", "inf2")
@@ -98,8 +112,18 @@ def _free_names(environment: dict[str, str]) -> dict[str, str]:
     ours = ("TRAINYARD_", "SLURM_", "LD_")
     for name in environment:
         if name != "LD_LIBRARY_PATH" and (name.startswith(ours) or name in ("PATH", "PYTHONPATH")):
-            raise ValueError(f"{name} is set by Trainyard or the node; choose another name")
+            raise ValueError(f"'{name}' is set by Trainyard or the node; choose another name")
     return environment
+
+
+SecretReference = Annotated[
+    str,
+    matching(
+        r"^[A-Za-z0-9/_+=.@-]{1,512}(:[A-Za-z0-9_.-]{1,128})?$",
+        "must be the name of a secret in Secrets Manager, not its ARN; of one that holds JSON also "
+        "name:key",
+    ),
+]
 
 
 class JobSpec(Strict):
@@ -115,12 +139,30 @@ class JobSpec(Strict):
     module: ModuleName | None = Field(
         default=None, description="a module of the job's Python environment"
     )
-    script: RelativePath | None = Field(default=None, description="path of a file in 'files'")
+    script: RelativePath | None = Field(
+        default=None, description="path of a file in 'files', 'workdir' or 'git'"
+    )
+    workdir: Sha256Hex | None = Field(
+        default=None,
+        description="id of an upload (POST /v1/uploads) that becomes the program's working "
+        "directory; the CLI takes a directory's path and uploads it",
+    )
+    git: GitSpec | None = Field(
+        default=None,
+        description="a commit of a git repository that becomes the program's working directory, "
+        "in place of an upload",
+    )
     arguments: list[PlainText] = Field(
         default_factory=list, max_length=256, description="what the program is given"
     )
     environment: Annotated[dict[EnvironmentName, PlainText], judged(_free_names)] = Field(
         default_factory=dict, max_length=128, description="variables that the program finds set"
+    )
+    secrets: Annotated[dict[EnvironmentName, SecretReference], judged(_free_names)] = Field(
+        default_factory=dict,
+        max_length=32,
+        description="variables whose values are read from Secrets Manager on the nodes, by the "
+        "secret's name, or name:key of one that holds JSON; they are stored nowhere",
     )
     files: Annotated[
         dict[str, Annotated[str, StringConstraints(max_length=131072)]], judged(_plain_files)
@@ -136,6 +178,12 @@ class JobSpec(Strict):
         default=None,
         description="packages of the job's own; default: the cluster's environment as it is",
     )
+    image: ImageName | None = Field(
+        default=None,
+        description="container image in which the job runs: REGISTRY/NAME:TAG, or the path of a "
+        ".sqsh file on the shared filesystem; needs Enroot and Pyxis on the nodes; default: the "
+        "nodes themselves with the cluster's Python environment",
+    )
     precompile: bool = Field(
         default=False,
         description="recipe 'neuron': compile the program's graphs first; training waits for it",
@@ -147,8 +195,23 @@ class JobSpec(Strict):
             raise ValueError(
                 "give one of 'module' (an importable module) and 'script' (a path in 'files')"
             )
-        if self.script is not None and self.script not in self.files:
-            raise ValueError(f"script: '{self.script}' is not in 'files'; add it there")
+        if self.workdir is not None and self.git is not None:
+            raise ValueError(
+                "git: the working directory is 'workdir' already; give one of 'workdir' and 'git'"
+            )
+        comes_along = self.workdir is not None or self.git is not None
+        if self.script is not None and not comes_along and self.script not in self.files:
+            raise ValueError(
+                f"script: '{self.script}' is not in 'files'; add it there, or give 'workdir' or "
+                "'git'"
+            )
+        if both := sorted(set(self.environment) & set(self.secrets)):
+            raise ValueError(f"secrets: {both[0]} is in 'environment', too; remove it there")
+        if self.image is not None and self.python_environment is not None:
+            raise ValueError(
+                "image: a job in an image has the image's Python and packages; remove "
+                "'pythonEnvironment' and put its packages into the image"
+            )
         if self.precompile and self.recipe != "neuron":
             raise ValueError(
                 f"precompile: recipe '{self.recipe}' compiles nothing ahead; "
@@ -185,6 +248,24 @@ class JobSpec(Strict):
                 f"{self.nodes} nodes asked, but {where} has {have} worker nodes; "
                 f"ask for at most {have}",
             )
+        shared = cluster.shared_filesystem.mount_path
+        if self.image and is_file(self.image) and not self.image.startswith(f"{shared}/"):
+            return (
+                "image",
+                f"'{self.image}' is not below {shared}, the shared filesystem of cluster "
+                f"'{cluster.name}', so not all nodes have it; put the file there",
+            )
+        asked = {f"secrets.{name}": reference for name, reference in self.secrets.items()}
+        if self.git is not None and self.git.secret is not None:
+            asked["git.secret"] = self.git.secret
+        for field, reference in asked.items():
+            name = reference.partition(":")[0]
+            if name not in cluster.job_secrets:
+                return (
+                    field,
+                    f"cluster '{cluster.name}' gives its jobs no secret '{name}'; name it in "
+                    "jobSecrets of the cluster's spec",
+                )
         if self.recipe == "neuron" and not all(
             group.ec2_type.startswith(NEURON_FAMILIES) for group in cluster.workers(self.partition)
         ):
@@ -195,6 +276,17 @@ class JobSpec(Strict):
                 "use 'torchrun'",
             )
         return None
+
+
+class StartSpec(Strict):
+    """A whole checkpoint of another run.
+
+    It must lie on the same shared filesystem, or in the verified export of a run that was on a
+    cluster of this run's cluster's name.
+    """
+
+    run: RunId = Field(description="whose checkpoint it is")
+    step: int = Field(ge=0, le=10**13, description="of one of its whole checkpoints")
 
 
 class CheckpointSpec(Strict):
@@ -221,6 +313,17 @@ class CheckpointSpec(Strict):
     keep: int = Field(
         default=3, ge=2, le=1000, description="newest whole checkpoints kept on the cluster"
     )
+    start_from: StartSpec | None = Field(
+        default=None,
+        description="the run begins with this checkpoint, as if it were its own; default: with "
+        "none",
+    )
+    watch: WatchSpec | None = Field(
+        default=None,
+        description="of a program that writes checkpoints in its own way: what they are called; "
+        "the agent verifies and copies them, and puts the newest whole one back where the "
+        "program's own is torn or missing",
+    )
 
     @field_validator("every_seconds", mode="before")
     @classmethod
@@ -235,7 +338,7 @@ class CheckpointSpec(Strict):
 
 
 class ExportSpec(Strict):
-    """What is copied to S3 at the end (always verified object by object)."""
+    """What is copied to S3, at the end (always verified object by object) and before."""
 
     enabled: bool = Field(
         default=True,
@@ -246,6 +349,22 @@ class ExportSpec(Strict):
         description="every whole checkpoint, the newest whole one, or none; the final model is "
         "copied in any case",
     )
+    every_seconds: float | None = Field(
+        default=None,
+        ge=5,
+        le=86400,
+        description="while the run trains, its newest whole checkpoints and what its program made "
+        "are copied to S3 so often, so that they outlive the cluster and its filesystem; default: "
+        "at the end only",
+    )
+
+    @rule
+    def _something_to_copy(self) -> ExportSpec:
+        if self.every_seconds is not None and not self.enabled:
+            raise ValueError(
+                "everySeconds: nothing is copied with enabled: false; remove one of the two"
+            )
+        return self
 
 
 class RecoverySpec(Strict):
@@ -295,8 +414,18 @@ class RunSpec(Strict):
     name: Name = Field(description="for people; an id tells runs apart")
     cluster: ClusterRef = Field(description="where it runs")
     job: JobSpec = Field(description="what runs there")
+    inputs: list[InputSpec] = Field(
+        default_factory=list,
+        max_length=16,
+        description="data that the program finds when it starts",
+    )
     checkpoint: CheckpointSpec = Field(
         default=CheckpointSpec(), description="when its state is saved on the cluster"
+    )
+    progress: ProgressSetting = Field(
+        default="auto",
+        description="where the steps of a program that reports none are read; auto: in its log, as "
+        "the usual programs print them; none: nowhere. What a program reports itself comes first",
     )
     export: ExportSpec = Field(default=ExportSpec(), description="what is copied to S3")
     recovery: RecoverySpec = Field(
@@ -309,6 +438,14 @@ class RunSpec(Strict):
         "made for this run, 'never' for an existing one",
     )
 
+    _progress = field_validator("progress", mode="before")(progress_setting)
+
+    @rule
+    def _apart(self) -> RunSpec:
+        if problem := meeting(self.inputs, self.job.files):
+            raise ValueError(problem)
+        return self
+
     @rule
     def _fits(self) -> RunSpec:
         spec = self.cluster.spec
@@ -318,11 +455,41 @@ class RunSpec(Strict):
                     "teardown: a run never deletes a cluster that it did not create; use 'never'"
                 )
             return self
-        if unfit := self.job.unfit(spec):
-            raise ValueError(f"job.{unfit[0]}: {unfit[1]}")
+        if unfit := self.unfit(spec):
+            raise ValueError(f"{unfit[0]}: {unfit[1]}")
         return self
+
+    def unfit(self, cluster: ClusterSpec) -> tuple[str, str] | None:
+        """Why the cluster can never run this: the field that is wrong, and a sentence."""
+        if found := self.job.unfit(cluster):
+            return f"job.{found[0]}", found[1]
+        for number, one in enumerate(self.inputs):
+            if found := _unfit_input(one, cluster):
+                return f"inputs.{number}.{found[0]}", found[1]
+        return None
 
     @property
     def teardown_policy(self) -> Literal["always", "on-success", "never"]:
         """The teardown in force, defaults applied."""
         return self.teardown or ("always" if self.cluster.spec is not None else "never")
+
+
+def _unfit_input(one: InputSpec, cluster: ClusterSpec) -> tuple[str, str] | None:
+    if problem := misplaced(one.path, cluster.shared_filesystem.mount_path):
+        return "path", problem
+    if not is_s3(one.source):
+        return None
+    source = S3Prefix.of(one.source)
+    if one.mode == "mount" and cluster.mounted(source) is None:
+        return (
+            "mode",
+            f"cluster '{cluster.name}' has not mounted {source}; name it in s3Mounts of the "
+            "cluster's spec, or use mode 'copy'",
+        )
+    if not cluster.may_copy(source):
+        return (
+            "source",
+            f"cluster '{cluster.name}' may not read {source}; name it in jobInputs of the "
+            "cluster's spec",
+        )
+    return None

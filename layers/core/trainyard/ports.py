@@ -15,6 +15,9 @@ from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Run, Time
 from trainyard.domain.states import BackendStatus
 from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.events import ClusterHeartbeat, Fact
+from trainyard_contracts.files import ExportedObject
+from trainyard_contracts.inputs import S3Prefix
+from trainyard_contracts.trees import Pack
 
 T = TypeVar("T")
 
@@ -378,6 +381,52 @@ class Blobs(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class PutRequest:
+    """One PUT that S3 takes: of these very bytes, with all of these headers, until it expires."""
+
+    url: str
+    headers: Mapping[str, str]
+
+
+class Uploads(Protocol):
+    """Trees and packs that clients themselves put into the data bucket."""
+
+    def held(self, part: Pack) -> datetime | None:
+        """When these very bytes were uploaded; None if they are not there."""
+        ...
+
+    def request(self, part: Pack, *, seconds: int) -> PutRequest: ...
+
+    def copy(self, source: str, key: str) -> bool:
+        """Copy an object of the data bucket; False if there is no such object."""
+        ...
+
+
+class Sources(Protocol):
+    """Objects that runs read, in buckets that are not ours."""
+
+    def look(self, source: S3Prefix) -> Literal["there", "empty", "no-bucket", "unknown"]:
+        """Whether there is any; 'unknown' where we may not see it."""
+        ...
+
+
+class Exports(Protocol):
+    """What was exported to the data bucket."""
+
+    def objects(self, manifest_key: str, *, limit: int, token: str | None) -> Page[ExportedObject]:
+        """A page of what a manifest names, in its order.
+
+        Raises errors.BlobNotFound, errors.BadPageToken, and errors.ConflictError if the manifest
+        was replaced since the page before.
+        """
+        ...
+
+    def url(self, key: str, *, seconds: int) -> str:
+        """A URL that anybody can read the object by for so long."""
+        ...
+
+
 class Executions(Protocol):
     """State machines."""
 
@@ -525,6 +574,9 @@ class Ports:
     backends: Mapping[str, Backend]
     commands: Commands
     blobs: Blobs
+    uploads: Uploads
+    sources: Sources
+    exports: Exports
     executions: Executions
     dead_letters: DeadLetters
     secrets: Secrets

@@ -28,15 +28,19 @@ def build(settings: Settings) -> Ports:
     from trainyard.aws.clusters import TableClusters
     from trainyard.aws.dead_letters import QueueDeadLetters
     from trainyard.aws.executions import StateMachines
+    from trainyard.aws.exports import S3Exports
     from trainyard.aws.metrics import LogMetrics
     from trainyard.aws.pricing import PriceList
     from trainyard.aws.runs import TableRuns
     from trainyard.aws.secrets import SecretKeys
+    from trainyard.aws.sources import S3Sources
     from trainyard.aws.table import Table
+    from trainyard.aws.uploads import S3Uploads
     from trainyard.aws.waits import TableWaits
 
     table, clock = Table(Lazy("dynamodb", settings.region), settings.table_name), SystemClock()
-    blobs = S3Blobs(Lazy("s3", settings.region), settings.data_bucket)
+    s3 = Lazy("s3", settings.region)
+    blobs = S3Blobs(s3, settings.data_bucket)
     backends = _backends(settings, blobs)
     return Ports(
         runs=TableRuns(table, clock),
@@ -45,6 +49,9 @@ def build(settings: Settings) -> Ports:
         backends=backends,
         commands=_commands(settings, backends),
         blobs=blobs,
+        uploads=S3Uploads(s3, settings.data_bucket),
+        sources=S3Sources(s3),
+        exports=S3Exports(s3, settings.data_bucket),
         executions=StateMachines(Lazy("stepfunctions", settings.region), _machines(settings)),
         dead_letters=QueueDeadLetters(Lazy("sqs", settings.region), settings.dead_letters_url),
         secrets=SecretKeys(Lazy("secretsmanager", settings.region), settings.stage),

@@ -8,15 +8,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from datetime import datetime, timezone
 from typing import Any
-from xml.sax.saxutils import escape
+from urllib.parse import unquote
+from xml.sax.saxutils import escape, unescape
 
 from sam_on_moto.iam import arns, policies
 from sam_on_moto.iam.access import Access, Denied, Principal
+from sam_on_moto.iam.signatures import Rejected, SignedRequest, is_presigned, verify_presigned
 from sam_on_moto.moto_patches.pinned import replace
 from sam_on_moto.moto_patches.supported import Operations, refusal
 
 _CREDENTIAL = re.compile(r"Credential=([^/,]+)/\d{8}/([^/]+)/([^/]+)/")
+_KEY = re.compile(r"<Key>([^<]+)</Key>")
 #: IAM's names where they differ from the API operation's.
 _S3_ACTIONS = {
     "ListObjectsV2": "ListBucket", "ListObjects": "ListBucket", "HeadBucket": "ListBucket",
@@ -266,19 +270,45 @@ def _check_s3(
     from moto.s3.exceptions import S3AccessDeniedError, S3ClientError
 
     try:
-        principal, _ = _caller(access, response)
+        principal = _signer_of_url(access, response) or _caller(access, response)[0]
         if reason := refusal("s3", response._get_action(), {}, operations):
             raise S3ClientError("NotImplemented", reason)
         action = _S3_ACTIONS.get(response._get_action(), response._get_action())
-        if action == "DeleteObject" and not key:
-            # DeleteObjects names its keys in the body. The bucket's whole content is the nearest
-            # resource.
-            key = "*"
-        resource = f"arn:aws:s3:::{bucket}/{key}" if key else f"arn:aws:s3:::{bucket or '*'}"
-        for name in ("ListAllMyBuckets",) if action == "ListBuckets" else (action,):
+        # AWS answers for each key of DeleteObjects by itself; here one that is denied refuses all.
+        several = _keys_to_delete(response) if action == "DeleteObject" and not key else [key]
+        name = "ListAllMyBuckets" if action == "ListBuckets" else action
+        for one in several:
+            resource = f"arn:aws:s3:::{bucket}/{one}" if one else f"arn:aws:s3:::{bucket or '*'}"
             access.require(principal, f"s3:{name}", resource, _s3_context(response))
+        if source := response.headers.get("x-amz-copy-source"):
+            copied = unquote(source.partition("?")[0]).lstrip("/")
+            access.require(principal, "s3:GetObject", f"arn:aws:s3:::{copied}")
     except Denied as denied:
         raise S3AccessDeniedError from denied
+
+
+def _keys_to_delete(response: Any) -> list[str]:
+    """Of a request that names its objects in its body; all of the bucket where it names none."""
+    body = response.body
+    text = body.decode(errors="replace") if isinstance(body, bytes) else str(body)
+    return [unescape(key) for key in _KEY.findall(text)] or ["*"]
+
+
+def _signer_of_url(access: Access, response: Any) -> Principal | None:
+    """Who signed the URL; None where the request itself is signed."""
+    from moto.s3.exceptions import S3ClientError
+
+    url = response.normalized_request.raw_url
+    if not is_presigned(url):
+        return None
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    request = SignedRequest(response.normalized_request.method, url, headers, b"")
+    try:
+        return verify_presigned(request, access.principal, now=datetime.now(timezone.utc))
+    except Rejected as rejected:
+        wrong = "does not match" in str(rejected)
+        code = "SignatureDoesNotMatch" if wrong else "AccessDenied"
+        raise S3ClientError(code, str(rejected)) from rejected
 
 
 def _s3_context(response: Any) -> dict[str, str | list[str]]:

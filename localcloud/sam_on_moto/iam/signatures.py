@@ -7,16 +7,20 @@ import hmac
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from http.client import HTTPMessage
+from urllib.parse import parse_qsl, urlsplit
 
-from botocore.auth import SigV4Auth
+from botocore.auth import S3SigV4QueryAuth, SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from sam_on_moto.iam.access import Principal
 
 CLOCK_SKEW_SECONDS = 300
+#: The longest that a presigned URL may be valid: seven days.
+LONGEST_URL_SECONDS = 7 * 86400
+_SIGNATURE = "X-Amz-Signature"
 _AUTHORIZATION = re.compile(
     r"AWS4-HMAC-SHA256\s+Credential=(?P<key>[^/,\s]+)/(?P<date>\d{8})/"
     r"(?P<region>[^/]+)/(?P<service>[^/]+)/aws4_request"
@@ -75,6 +79,68 @@ def verify(
             "Consult the service documentation for details."
         )
     return principal
+
+
+def is_presigned(url: str) -> bool:
+    """Whether the URL itself carries a signature."""
+    return any(name == _SIGNATURE for name, _ in parse_qsl(urlsplit(url).query))
+
+
+def verify_presigned(
+    request: SignedRequest,
+    keys: Callable[[str], Principal | None],
+    *,
+    now: datetime,
+) -> Principal:
+    """The principal who signed the URL of a request to S3, in any region.
+
+    The URL binds the headers that it names: each must be sent as it was signed, and no other
+    header of AWS's may be. Raises Rejected.
+    """
+    given = dict(parse_qsl(urlsplit(request.url).query, keep_blank_values=True))
+    scope = given.get("X-Amz-Credential", "").split("/")
+    principal = keys(scope[0])
+    if principal is None or not _token_matches(principal, given.get("X-Amz-Security-Token")):
+        raise Rejected("The AWS Access Key Id you provided does not exist in our records.")
+    if len(scope) != 5 or scope[3:] != ["s3", "aws4_request"]:
+        raise Rejected("Error parsing the X-Amz-Credential parameter; it is not of s3")
+    _not_expired(given, scope[1], now)
+    signed = given.get("X-Amz-SignedHeaders", "").split(";")
+    unsigned = [name for name in request.headers if name.startswith("x-amz-")]
+    if set(unsigned) - set(signed):
+        raise Rejected("There were headers present in the request which were not signed")
+    sent = {name: request.headers[name] for name in signed if name in request.headers}
+    recomputed = AWSRequest(method=request.method, url=_unsigned(request.url), headers=sent)
+    recomputed.context["timestamp"] = given["X-Amz-Date"]
+    credentials = Credentials(principal.access_key_id, principal.secret_access_key)
+    signer = _UrlSigner(credentials, scope[2], frozenset(signed))
+    canonical = signer.canonical_request(recomputed)
+    expected = str(signer.signature(signer.string_to_sign(recomputed, canonical), recomputed))
+    if not hmac.compare_digest(expected, given.get(_SIGNATURE, "")):
+        raise Rejected(
+            "The request signature we calculated does not match the signature you provided. "
+            "Check your key and signing method."
+        )
+    return principal
+
+
+def _unsigned(url: str) -> str:
+    parts = urlsplit(url)
+    kept = [part for part in parts.query.split("&") if not part.startswith(f"{_SIGNATURE}=")]
+    return parts._replace(query="&".join(kept)).geturl()
+
+
+def _not_expired(given: Mapping[str, str], scope_date: str, now: datetime) -> None:
+    try:
+        signed_at = datetime.strptime(given["X-Amz-Date"], "%Y%m%dT%H%M%SZ")
+        seconds = int(given["X-Amz-Expires"])
+    except (KeyError, ValueError):
+        raise Rejected("Query-string authentication version 4 requires its parameters.") from None
+    if not given["X-Amz-Date"].startswith(scope_date) or not 0 < seconds <= LONGEST_URL_SECONDS:
+        raise Rejected("X-Amz-Expires must be less than a week (in seconds) and above 0")
+    since = now - signed_at.replace(tzinfo=timezone.utc)
+    if since > timedelta(seconds=seconds) or since < -timedelta(seconds=CLOCK_SKEW_SECONDS):
+        raise Rejected("Request has expired")
 
 
 def _token_matches(principal: Principal, token: str | None) -> bool:
@@ -146,4 +212,18 @@ class _Signer(SigV4Auth):  # type: ignore[misc]
         for name, value in request.headers.items():
             if name.lower() in self._signed:
                 chosen[name.lower()] = value
+        return chosen
+
+
+class _UrlSigner(S3SigV4QueryAuth):  # type: ignore[misc]
+    """The signature of a URL over the headers that it names."""
+
+    def __init__(self, credentials: Credentials, region: str, signed: frozenset[str]) -> None:
+        super().__init__(credentials, "s3", region)
+        self._signed = signed
+
+    def headers_to_sign(self, request: AWSRequest) -> HTTPMessage:
+        chosen = HTTPMessage()
+        for name in sorted(self._signed):
+            chosen[name] = request.headers.get(name, "")
         return chosen

@@ -22,7 +22,7 @@ from sam_on_moto.template.intrinsics import (
     resolve,
     truth,
 )
-from sam_on_moto.template.resources import TYPES, UPDATES, Maker, Wanted
+from sam_on_moto.template.resources import ADDED, TYPES, UPDATES, Maker, Wanted
 
 _SECTIONS = {
     "AWSTemplateFormatVersion",
@@ -110,19 +110,22 @@ def update(
 ) -> Stack:
     """Give the stack's functions, layers, state machines and roles what the template says now.
 
-    Everything else must be as it was. Where it is not, raises TemplateError, and nothing was
-    changed.
+    Of what is new only layers are made. Everything else must be as it was. Where it is not, raises
+    TemplateError, and nothing was changed.
     """
     check(template, parameters)
     scope = _scope(cloud, stack.name, template, parameters)
     scope.resources.update(stack.resources)
     wanted = dict(_wanted(template, scope))
+    properties = dict(_added(stack, wanted, scope, maker))
     if wrong := list(_not_updated(stack, wanted, scope)):
         raise TemplateError(
             "the local cloud cannot update this; take it down and up:\n  " + "\n  ".join(wrong)
         )
-    properties, changes = {}, []
+    changes = []
     for logical_id, one in wanted.items():
+        if logical_id in properties:
+            continue
         with _named(logical_id, one):
             properties[logical_id] = resolve(one.get("Properties", {}), scope)
             if update := UPDATES.get(one["Type"]):
@@ -134,9 +137,22 @@ def update(
     return made
 
 
+def _added(
+    stack: Stack, wanted: Mapping[str, Any], scope: Scope, maker: Maker
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Make the new resources that nobody but this update's maker sees yet."""
+    for logical_id, one in wanted.items():
+        if logical_id not in stack.resources and one["Type"] in ADDED:
+            with _named(logical_id, one):
+                properties = resolve(one.get("Properties", {}), scope)
+                made = TYPES[one["Type"]].make(maker, Wanted(stack.name, logical_id, properties))
+            scope.resources[logical_id] = Resource(logical_id, one["Type"], *made)
+            yield logical_id, properties
+
+
 def _not_updated(stack: Stack, wanted: Mapping[str, Any], scope: Scope) -> Iterator[str]:
     """What the template changes of a resource that only a new stack could have."""
-    yield from (f"{name}: it is new" for name in wanted if name not in stack.resources)
+    yield from (f"{name}: it is new" for name in wanted if name not in scope.resources)
     yield from (f"{name}: it is gone" for name in stack.resources if name not in wanted)
     for name, one in wanted.items():
         if name not in stack.resources:

@@ -93,6 +93,8 @@ class Update:
 TYPES: dict[str, Kind] = {}
 #: A resource of any other type stays as it is.
 UPDATES: dict[str, Update] = {}
+#: Only the functions that follow in the same update see a new one of these.
+ADDED = frozenset({"AWS::Lambda::LayerVersion"})
 
 
 def update_of(type_name: str, properties: str) -> Callable[[Prepare], Prepare]:
@@ -169,6 +171,12 @@ def _bucket(maker: Maker, want: Wanted) -> Made:
     if want.properties.get("VersioningConfiguration", {}).get("Status"):
         backend.put_bucket_versioning(name, want.properties["VersioningConfiguration"]["Status"])
     return name, {"Arn": f"arn:aws:s3:::{name}", "DomainName": f"{name}.s3.amazonaws.com"}
+
+
+@update_of("AWS::S3::Bucket", "LifecycleConfiguration")
+def _update_bucket(_maker: Maker, _want: Wanted, _physical_id: str) -> Callable[[], object]:
+    """Its rules never act."""
+    return lambda: None
 
 
 @resource("AWS::S3::BucketPolicy", "Bucket PolicyDocument")
@@ -277,6 +285,20 @@ def _managed_policy(maker: Maker, want: Wanted) -> Made:
         p.get("Description", ""), p.get("Path", "/"), document, want.name("ManagedPolicyName"), []
     )
     return policy.arn, {"PolicyArn": policy.arn}
+
+
+@update_of("AWS::IAM::ManagedPolicy", "PolicyDocument")
+def _update_managed_policy(maker: Maker, want: Wanted, physical_id: str) -> Callable[[], object]:
+    """As on AWS, whoever has the policy has its new version at once."""
+    document = json.dumps(want.properties["PolicyDocument"], default=str)
+    backend = maker.backend("iam", scope="aws")
+
+    def change() -> None:
+        older = backend.get_policy(physical_id).default_version_id
+        backend.create_policy_version(physical_id, document, "true")
+        backend.delete_policy_version(physical_id, older)
+
+    return change
 
 
 @resource(

@@ -56,6 +56,7 @@ class ProcessNodes:
             home,
             cluster.cloud.state_dir,
             cluster.id,
+            mounted=(cluster.shared, cluster.shared_path) if cluster.shared_path else None,
         )
 
     def begin(self, cluster: Cluster) -> subprocess.Popen[bytes]:

@@ -161,14 +161,24 @@ class Cluster:
 
         FSx outlives its clusters, and is the same for all that name it.
         """
+        lustre = self._lustre()
+        if lustre is None:
+            return self.directory / "shared"
+        name = f"{lustre['DnsName']}/{lustre['MountName']}"
+        return self.cloud.state_dir / "fsx" / hashlib.sha256(name.encode()).hexdigest()[:16]
+
+    @property
+    def shared_path(self) -> str:
+        """Where HyperPod mounts it; '' where the lifecycle scripts are to do that."""
+        lustre = self._lustre()
+        return str(lustre.get("MountPath") or "/fsx") if lustre is not None else ""
+
+    def _lustre(self) -> dict[str, Any] | None:
         for group in self.request["InstanceGroups"]:
             for storage in group.get("InstanceStorageConfigs") or []:
                 if lustre := storage.get("FsxLustreConfig"):
-                    digest = hashlib.sha256(
-                        f"{lustre['DnsName']}/{lustre['MountName']}".encode()
-                    ).hexdigest()
-                    return self.cloud.state_dir / "fsx" / digest[:16]
-        return self.directory / "shared"
+                    return dict(lustre)
+        return None
 
     @property
     def log_group(self) -> str:

@@ -21,8 +21,8 @@ SUITE = "bookworm"
 #: What HyperPod's image has and Debian's packages give. No python3-venv: the real image lacks it,
 #: too.
 PACKAGES = (
-    "ca-certificates", "dbus", "hostname", "iproute2", "kmod", "munge", "openssh-server", "procps",
-    "python3", "python3-pip", "slurm-client", "slurmctld", "slurmd", "sudo", "systemd",
+    "ca-certificates", "dbus", "git", "hostname", "iproute2", "kmod", "munge", "openssh-server",
+    "procps", "python3", "python3-pip", "slurm-client", "slurmctld", "slurmd", "sudo", "systemd",
     "systemd-sysv",
 )  # fmt: skip
 SOURCES = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*"))]

@@ -23,7 +23,7 @@ from trainyard_local.machines.network import Network, run
 from trainyard_local.machines.relay import Relay
 from trainyard_local.nodes import processes as node_processes
 from trainyard_local.nodes.faults import NodeFault
-from trainyard_local.nodes.node import LifecycleFailed, Node, Say, store_files
+from trainyard_local.nodes.node import CREDENTIALS, LifecycleFailed, Node, Say, store_files
 
 if TYPE_CHECKING:
     from trainyard_local.machines.cloud import Machines
@@ -42,7 +42,6 @@ ROOT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 BOOT = 'mount -t overlay overlay -o "$1" "$2" && shift 2 && exec "$@"'
 AGENT = "trainyard-agent"
 SESSION_USER = "ssm-user"
-CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
 
 @dataclass
@@ -90,8 +89,18 @@ class MachineNode(Node):
             "etc/resolv.conf", f"nameserver {self.network.host}\noptions timeout:2 attempts:1\n"
         )
         self._write("etc/pip.conf", self.machines.index.configuration)
+        self._write("root/.aws/config", self._aws_config())
         self._write("opt/ml/config/resource_config.json", json.dumps(resources, indent=2))
         self._boot()
+
+    def _aws_config(self) -> str:
+        """For jobs, which have nothing of the agent's environment: no machine is on AWS."""
+        found = self.environment
+        return (
+            f"[default]\nregion = {found['AWS_REGION']}\n"
+            f"endpoint_url = {found['AWS_ENDPOINT_URL']}\n"
+            f"ec2_metadata_service_endpoint = {found['AWS_EC2_METADATA_SERVICE_ENDPOINT']}\n"
+        )
 
     def _write(self, path: str, text: str) -> None:
         target = self.root / path

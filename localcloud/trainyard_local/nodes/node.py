@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from trainyard_local.nodes import processes as node_processes
+from trainyard_local.nodes import shared_mount
 from trainyard_local.nodes.faults import NodeFault
 from trainyard_local.slurm import loopback
 from trainyard_local.slurm.cluster import SEARCH_PATH, SlurmCluster, node_name
@@ -36,6 +37,8 @@ shift
 if [ -x "$TRAINYARD_ROOT$program" ]; then program=$TRAINYARD_ROOT$program; fi
 exec "$program" "$@"
 """
+#: Variables of a role session's keys.
+CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 #: The node's CloudWatch agent sends its log about this often.
 LOOK_SECONDS = 1.0
 Say = Callable[[list[str]], None]
@@ -73,6 +76,8 @@ class Node:
     message: str = ""
     powered: bool = False
     frozen: bool = False
+    #: The directory that stands for the shared filesystem, and where its programs find it.
+    mounted: tuple[Path, str] | None = None
     launched_at: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
 
     @property
@@ -127,7 +132,20 @@ class Node:
         _write_sudo(self.root / "usr/bin/sudo")
         shutil.rmtree(slurm.home / "slurm" / self.name, ignore_errors=True)
         slurm.temporary.mkdir(exist_ok=True)
+        self._write_aws(aws)
         self.environment = {**self._environment(slurm, shared, config), **aws}
+
+    def _write_aws(self, aws: Mapping[str, str]) -> None:
+        """What a job finds as it finds the instance's role on AWS: its environment has no keys."""
+        directory = self.root / "root" / ".aws"
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (directory / "config").write_text(
+            f"[default]\nregion = {aws['AWS_REGION']}\nendpoint_url = {aws['AWS_ENDPOINT_URL']}\n"
+        )
+        keys = "".join(f"{name.lower()} = {aws[name]}\n" for name in CREDENTIALS)
+        file = directory / "credentials"
+        file.touch(mode=0o600)
+        file.write_text(f"[default]\n{keys}")
 
     def _environment(self, slurm: SlurmCluster, shared: Path, config: Path) -> dict[str, str]:
         """What every program on this node finds in its environment."""
@@ -223,14 +241,11 @@ class Node:
         program = argv[0]
         if program.startswith("/") and (self.root / program[1:]).exists():
             program = str(self.root / program[1:])
-        options.setdefault("stdin", subprocess.DEVNULL)
-        return loopback.popen(
-            [program, *argv[1:]],
-            cwd=cwd or self.root,
-            env=self.environment,
-            start_new_session=True,
-            **options,
-        )
+        options = {"stdin": subprocess.DEVNULL, "start_new_session": True, **options}
+        options |= {"cwd": cwd or self.root, "env": self.environment}
+        if self.mounted is None:
+            return loopback.popen([program, *argv[1:]], **options)
+        return shared_mount.popen([program, *argv[1:]], *self.mounted, **options)
 
     def faults(self) -> dict[str, NodeFault]:
         """The faults of this kind of node, by name; other kinds have others."""

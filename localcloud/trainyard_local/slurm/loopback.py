@@ -48,7 +48,7 @@ def _thread() -> ThreadPoolExecutor | None:
     """
     thread = ThreadPoolExecutor(1, "localhost")
     try:
-        thread.submit(_call_the_host_localhost).result()
+        thread.submit(call_the_host_localhost).result()
     except OSError as error:
         log.warning(
             "Slurm's daemons of local nodes listen on every address of this machine: %s", error
@@ -58,7 +58,7 @@ def _thread() -> ThreadPoolExecutor | None:
     return thread
 
 
-def _call_the_host_localhost() -> None:
+def call_the_host_localhost() -> None:
     """For this thread and what it starts.
 
     Raises OSError if its host has no name that means ADDRESS afterwards.

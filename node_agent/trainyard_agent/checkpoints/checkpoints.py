@@ -16,18 +16,20 @@ import time
 from collections import Counter
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Literal
 
+from trainyard_agent.checkpoints import best
+from trainyard_agent.checkpoints.kept import stores
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host.configuration import run_dir
 from trainyard_agent.host.job_files import may_pass, read_small
 from trainyard_agent.host.s3 import Digest, digest
 from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_agent.jobs.bundles import bundle_of
 from trainyard_contracts import places
-from trainyard_contracts.base import relative_path
 from trainyard_contracts.events import CheckpointCommitted, CheckpointPruned, CheckpointRejected
 from trainyard_contracts.files import AgentConfig, CheckpointManifest, JobBundle
 
@@ -65,6 +67,8 @@ class Finding:
     bytes: int = 0
     files: int = 0
     committed_at: datetime | None = None
+    source: str = ""
+    counted: bool = False
 
 
 def verify(
@@ -102,7 +106,7 @@ def read_manifest(directory: Path, run_id: str | None) -> CheckpointManifest:
             read_small(directory.parent, directory / places.CHECKPOINT_MANIFEST, MANIFEST_BYTES)
         )
         for item in manifest.files:
-            relative_path(item.path)
+            _stays_inside(item.path)
     except FileNotFoundError as error:
         raise NotWhole("it has no manifest.json") from error
     except OSError as error:
@@ -114,6 +118,12 @@ def read_manifest(directory: Path, run_id: str | None) -> CheckpointManifest:
     if run_id is not None and manifest.run_id != run_id:
         raise NotWhole(f"it belongs to run {manifest.run_id}")
     return manifest
+
+
+def _stays_inside(path: str) -> None:
+    """Raise ValueError for a name that leads elsewhere; libraries have names of many kinds."""
+    if path.startswith("/") or {"", ".", ".."} & {*path.split("/")} or "\0" in path:
+        raise ValueError(f"{path[:200]!r} leads out of the checkpoint")
 
 
 def signature(directory: Path) -> str:
@@ -140,7 +150,7 @@ def listing(directory: Path) -> list[Path]:
     Raises OSError where that cannot be read just now.
     """
     try:
-        names = [name for name in os.listdir(directory) if places.CHECKPOINT_NAME.match(name)]
+        names = [name for name in os.listdir(directory) if order(name) != (-1, -1)]
     except OSError as error:
         if may_pass(error):
             raise
@@ -149,8 +159,26 @@ def listing(directory: Path) -> list[Path]:
 
 
 def order(name: str) -> tuple[int, int]:
-    match = places.CHECKPOINT_NAME.match(name.rpartition("/")[2])
-    return (int(match.group(1)), int(match.group(2))) if match else (-1, -1)
+    """The newer, the larger, among those in one directory: step and attempt, or a copy's number."""
+    last = name.rpartition("/")[2]
+    if match := places.CHECKPOINT_NAME.match(last):
+        return int(match.group(1)), int(match.group(2))
+    copy = places.SAVE_NAME.match(last)
+    return (int(copy.group(1)), int(copy.group(3))) if copy else (-1, -1)
+
+
+def step_of(name: str) -> int:
+    """The step that a checkpoint's name says."""
+    copy = places.SAVE_NAME.match(name.rpartition("/")[2])
+    return int(copy.group(2)) if copy else order(name)[0]
+
+
+def directories(root: Path, bundle: JobBundle) -> list[str]:
+    """Where checkpoints of a run lie, relative to its directory: its own, and our copies.
+
+    Raises OSError where that cannot be seen just now.
+    """
+    return [bundle.checkpoint_directory, *(stores(root) if bundle.checkpoint_watch else ())]
 
 
 def scan(
@@ -186,9 +214,31 @@ def scan(
     return findings, present
 
 
+def scan_all(
+    root: Path,
+    bundle: JobBundle,
+    run_id: str,
+    known: Mapping[str, tuple[str, str]],
+    later: Collection[str] = (),
+) -> tuple[list[Finding], set[str]]:
+    """The same for each directory of the run's."""
+    findings: list[Finding] = []
+    present: set[str] = set()
+    try:
+        where = directories(root, bundle)
+    except OSError as error:
+        log.warning("the copies in %s cannot be listed just now: %s", root, error)
+        where = [bundle.checkpoint_directory]
+    for directory in where:
+        found, there = scan(root, directory, run_id, known, later)
+        findings += found
+        present |= there
+    return findings, present
+
+
 def look(path: Path, name: str, run_id: str, now: str) -> Finding | None:
     """Verify one checkpoint; None if it was removed meanwhile."""
-    step, attempt = order(name)
+    step, attempt = step_of(name), order(name)[1]
     try:
         manifest, digests = verify(path, run_id)
         committed = datetime.fromtimestamp(
@@ -209,18 +259,21 @@ def look(path: Path, name: str, run_id: str, now: str) -> Finding | None:
             name, step, attempt, "rejected", now, f"its manifest is of step {manifest.step}"
         )
     size = sum(item.size for item in digests.values())
-    return Finding(name, step, attempt, "whole", now, "", size, len(digests), committed)
+    found = Finding(name, step, attempt, "whole", now, "", size, len(digests), committed)
+    copied = manifest.watched
+    return replace(found, source=copied.path, counted=copied.counted) if copied else found
 
 
 def to_prune(known: Mapping[str, str], keep: int) -> list[str]:
     """Paths of the whole checkpoints beyond the `keep` newest; never the last whole one.
 
-    `known`: path -> status.
+    Each directory has its own. `known`: path -> status.
     """
-    whole = sorted(
-        (path for path, status in known.items() if status == "whole"), key=order, reverse=True
-    )
-    return whole[max(1, keep) :]
+    whole: dict[str, list[str]] = {}
+    for path in sorted(known, key=order, reverse=True):
+        if known[path] == "whole":
+            whole.setdefault(path.rpartition("/")[0], []).append(path)
+    return [path for found in whole.values() for path in found[max(1, keep) :]]
 
 
 def removed(root: Path, missing: Collection[str], present: Collection[str]) -> list[str]:
@@ -230,10 +283,15 @@ def removed(root: Path, missing: Collection[str], present: Collection[str]) -> l
     the shared filesystem may be away (an empty mount point is listed without an error): then we
     know nothing.
     """
-    newest = max(map(order, present), default=(-1, -1))
-    return sorted(
-        (path for path in missing if order(path) < newest and absent(root / path)), key=order
-    )
+    newest: dict[str, tuple[int, int]] = {}
+    for path in present:
+        directory = path.rpartition("/")[0]
+        newest[directory] = max(order(path), newest.get(directory, (-1, -1)))
+
+    def is_older(path: str) -> bool:
+        return order(path) < newest.get(path.rpartition("/")[0], (-1, -1))
+
+    return sorted((path for path in missing if is_older(path) and absent(root / path)), key=order)
 
 
 def absent(path: Path) -> bool:
@@ -280,7 +338,7 @@ class Checkpoints:
 
     def __init__(self, config: AgentConfig, attempts: Attempts, reporter: Reporter) -> None:
         self._config, self._attempts, self._reporter = config, attempts, reporter
-        self._pool = ThreadPoolExecutor(1, "checkpoints", initializer=_lower_priority)
+        self._pool = ThreadPoolExecutor(1, "checkpoints", initializer=lower_priority)
         self._known: dict[str, dict[str, tuple[str, str]]] = {}
         self.exporting: Counter[str] = Counter()
         #: (run, path) of what could not be read -> (tries, when to look again).
@@ -312,7 +370,7 @@ class Checkpoints:
         return [
             {
                 "path": path,
-                "step": order(path)[0],
+                "step": step_of(path),
                 "attempt": order(path)[1],
                 "status": found[path][0],
             }
@@ -346,7 +404,7 @@ class Checkpoints:
             if run == attempt.run_id and due > time.monotonic()
         }
         findings, present = await loop.run_in_executor(
-            self._pool, scan, root, bundle.checkpoint_directory, attempt.run_id, dict(known), later
+            self._pool, scan_all, root, bundle, attempt.run_id, dict(known), later
         )
         for finding in sorted(findings, key=lambda item: (item.step, item.attempt)):
             if finding.status == "unreadable":
@@ -403,6 +461,8 @@ class Checkpoints:
                 bytes=finding.bytes,
                 files=finding.files,
                 committed_at=finding.committed_at,
+                source=finding.source,
+                counted=finding.counted,
             )
         else:
             event = self._reporter.make(CheckpointRejected, **facts, reason=finding.reason)
@@ -418,9 +478,12 @@ class Checkpoints:
         before = self._known[run_id].pop(path, None)
         if before is None:
             return
-        step, attempt = order(path)
         event = self._reporter.make(
-            CheckpointPruned, run_id=run_id, attempt=max(1, attempt), step=step, path=path
+            CheckpointPruned,
+            run_id=run_id,
+            attempt=max(1, order(path)[1]),
+            step=step_of(path),
+            path=path,
         )
 
         def change(connection: sqlite3.Connection) -> None:
@@ -433,11 +496,22 @@ class Checkpoints:
         statuses = {
             path: status for path, (status, _) in self._known[run_id].items() if path in present
         }
-        for path in to_prune(statuses, keep):
+        for path in await self._surplus(root, to_prune(statuses, keep)):
             if await asyncio.get_running_loop().run_in_executor(
                 self._pool, self._remove, run_id, root / path
             ):
                 self._gone(run_id, path)
+
+    async def _surplus(self, root: Path, old: list[str]) -> list[str]:
+        """Without the best one; nothing if that is not known just now."""
+        if not old:
+            return old
+        try:
+            spared = await asyncio.get_running_loop().run_in_executor(self._pool, best.names, root)
+        except OSError as error:
+            log.warning("%s: nothing is pruned now: %s", root.name, error)
+            return []
+        return [path for path in old if Path(path).name not in spared]
 
     def _remove(self, run_id: str, path: Path) -> bool:
         """Remove a checkpoint, unless an export needs it by now.
@@ -450,24 +524,7 @@ class Checkpoints:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-def bundle_of(attempt: Attempt) -> JobBundle | None:
-    """The attempt's bundle, also after a restart."""
-    if attempt.bundle is None:
-        try:
-            attempt.bundle = JobBundle.model_validate_json(
-                read_small(attempt.directory, attempt.directory / places.BUNDLE, MANIFEST_BYTES)
-            )
-        except (OSError, ValueError) as error:
-            log.warning(
-                "the bundle of %s attempt %d cannot be read: %s",
-                attempt.run_id,
-                attempt.number,
-                error,
-            )
-    return attempt.bundle
-
-
-def _lower_priority() -> None:
+def lower_priority() -> None:
     """On Linux a thread has a niceness of its own: training comes first."""
     try:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)

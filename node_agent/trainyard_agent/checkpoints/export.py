@@ -10,29 +10,31 @@ import asyncio
 import functools
 import logging
 import sqlite3
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from trainyard_agent.checkpoints import own_files
+from trainyard_agent.checkpoints import best, own_files
 from trainyard_agent.checkpoints.checkpoints import (
     Checkpoints,
     NotWhole,
     absent,
-    bundle_of,
     listing,
+    step_of,
     verify,
 )
+from trainyard_agent.checkpoints.kept import stores
 from trainyard_agent.checkpoints.own_files import Found, OwnFile
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host.configuration import run_dir
 from trainyard_agent.host.errors import CommandRefused
 from trainyard_agent.host.job_files import may_pass, read_tail
-from trainyard_agent.host.s3 import S3, Digest, Location, digest, parse_uri
+from trainyard_agent.host.s3 import S3, SINGLE_PUT_BYTES, Digest, Location, digest, parse_uri
 from trainyard_agent.host.signed_http import Refused, Unreachable
 from trainyard_agent.jobs.attempts import Attempts
+from trainyard_agent.jobs.bundles import bundle_of
 from trainyard_contracts import places
 from trainyard_contracts.commands import Exporting
 from trainyard_contracts.events import ExportFinished
@@ -95,6 +97,22 @@ class Plan:
         return max(self.steps.values(), default=None)
 
 
+@dataclass(frozen=True)
+class Target:
+    """Where an export goes; `synced`: where in S3 the same bytes may be already, by their hash."""
+
+    at: Location
+    synced: Mapping[str, Location]
+
+
+class Syncing(Protocol):
+    """The continuous sync, which makes way for exports."""
+
+    async def hold(self, run_id: str) -> Mapping[str, Location]: ...
+
+    async def release(self, run_id: str, exported: ExportManifest | None) -> None: ...
+
+
 def make_plan(
     root: Path,
     run_id: str,
@@ -111,8 +129,12 @@ def make_plan(
     items: list[Item] = []
     steps: dict[str, int] = {}
     lost = 0
-    for path in listing(root / checkpoint_directory) if selection != "none" else []:
-        group = f"checkpoints/{path.name}"
+    done: set[str] = set()
+    wanted = best.names(root) if selection == "last" else frozenset()
+    for path, group, kind in chosen(root, checkpoint_directory, selection):
+        if (kind in done and path.name not in wanted) or group in steps:
+            done.add(kind)
+            continue
         try:
             manifest, digests = verify(path, run_id)
             items.extend(_items(group, path, digests))
@@ -125,7 +147,7 @@ def make_plan(
             continue
         steps[group] = manifest.step
         if selection == "last":
-            break
+            done.add(kind)
     final = root / places.FINAL
     if final.is_dir():
         try:
@@ -133,6 +155,28 @@ def make_plan(
         except NotWhole as error:
             raise ExportFailed(f"the final model does not verify: {error}") from error
     return Plan(tuple(items), steps, final.is_dir(), lost)
+
+
+def chosen(
+    root: Path, checkpoint_directory: str, selection: str
+) -> Iterator[tuple[Path, str, str]]:
+    """Checkpoints to export, newest first, each with its group.
+
+    Of those of one kind (the third) 'last' means the first that is whole. Of copies the one of the
+    highest step goes along with the newest, which may be of an attempt that began anew. Raises
+    OSError.
+    """
+    if selection == "none":
+        return
+    for path in listing(root / checkpoint_directory):
+        yield path, f"{places.CHECKPOINTS}/{path.name}", ""
+    for store in stores(root):
+        copies = listing(root / store)
+        for path in copies:
+            yield path, f"{store}/{path.name}", store
+        for path in sorted(copies, key=lambda one: step_of(one.name), reverse=True):
+            if selection == "last":
+                yield path, f"{store}/{path.name}", f"{store} by step"
 
 
 def _items(group: str, directory: Path, digests: dict[str, Digest]) -> list[Item]:
@@ -204,9 +248,14 @@ class Exports:
         checkpoints: Checkpoints,
         reporter: Reporter,
         s3: S3,
+        *,
+        settled: Callable[[str], Awaitable[None]] | None = None,
+        syncing: Syncing | None = None,
     ) -> None:
+        """`settled`: waits until the last copies of a program's own checkpoints are made."""
+        self._syncing = syncing
         self._config, self._attempts, self._checkpoints = config, attempts, checkpoints
-        self._reporter, self._s3 = reporter, s3
+        self._reporter, self._s3, self._settled = reporter, s3, settled
         self._running: dict[str, asyncio.Task[None]] = {}
         self._uploads = asyncio.Semaphore(AT_ONCE)
 
@@ -251,42 +300,44 @@ class Exports:
         self, run_id: str, export_id: str, destination: Location, selection: str
     ) -> None:
         self._checkpoints.exporting[run_id] += 1
+        exported: ExportManifest | None = None
+        told: dict[str, Any]
         try:
-            copied = await self._copy(run_id, destination, selection)
-            self._finish(
-                run_id,
-                export_id,
-                ok=True,
-                manifest_key=destination.under(places.EXPORT_MANIFEST).key,
-                **copied,
-            )
+            synced = await self._syncing.hold(run_id) if self._syncing else {}
+            exported, told = await self._copy(run_id, Target(destination, synced), selection)
+            told["manifest_key"] = destination.under(places.EXPORT_MANIFEST).key
         except (ExportFailed, Refused, OSError, ValueError) as error:
             log.error("%s: export %s failed: %s", run_id, export_id, error)
-            self._finish(run_id, export_id, ok=False, reason=str(error)[:1000])
+            told = {"reason": str(error)[:1000]}
         finally:
+            # Before its end is told: then the cluster may go, and with it who cleans up.
+            if self._syncing is not None:
+                await self._syncing.release(run_id, exported)
             self._checkpoints.exporting[run_id] -= 1
+        self._finish(run_id, export_id, ok=exported is not None, **told)
 
-    async def _copy(self, run_id: str, destination: Location, selection: str) -> dict[str, Any]:
-        """Upload and prove everything; what ExportFinished says of it."""
+    async def _copy(
+        self, run_id: str, target: Target, selection: str
+    ) -> tuple[ExportManifest, dict[str, Any]]:
+        """Upload and prove everything; the manifest, and what ExportFinished says of it."""
+        if self._settled is not None:
+            await self._settled(run_id)
         root = run_dir(self._config, run_id)
         newest = self._attempts.newest(run_id)
         bundle = bundle_of(newest) if newest else None
         directory = bundle.checkpoint_directory if bundle else places.CHECKPOINTS
-        plan, objects = await self._whole(root, run_id, destination, directory, selection)
+        plan, objects = await self._whole(root, run_id, target, directory, selection)
         output, working = await self._seen(
             lambda: (own_files.output(root), own_files.working(root, directory))
         )
         training = any(attempt.run_id == run_id for attempt in self._attempts.active())
         own = await asyncio.gather(
-            *(
-                self._own(destination, root, file, training)
-                for file in [*output.files, *working.files]
-            )
+            *(self._own(target, root, file, training) for file in [*output.files, *working.files])
         )
         # Logs grow while a job runs, so each is copied as it is at this moment.
         logs = {places.log_name(path.parent.name): path for path in _logs(root)}
         digests = await asyncio.gather(
-            *(self._verified_bytes(destination.under(key), path) for key, path in logs.items())
+            *(self._verified_bytes(target.at.under(key), path) for key, path in logs.items())
         )
         objects += [found for found in own if found is not None]
         objects += [_object(key, known) for key, known in zip(logs, digests, strict=True)]
@@ -294,9 +345,9 @@ class Exports:
         kept = [sum(found is not None for found in part) for part in parts]
         manifest = _manifest(run_id, plan, objects, (output, kept[0]), (working, kept[1]))
         body = manifest.model_dump_json(by_alias=True, indent=1).encode()
-        at = destination.under(places.EXPORT_MANIFEST)
+        at = target.at.under(places.EXPORT_MANIFEST)
         written = await self._patiently(lambda: self._prove(at, self._s3.put_bytes(at, body)))
-        return {
+        return manifest, {
             "objects": len(objects),
             "bytes": sum(item.bytes for item in objects),
             "manifest_sha256": written.sha256,
@@ -321,7 +372,7 @@ class Exports:
         return await asyncio.to_thread(last or look)
 
     async def _whole(
-        self, root: Path, run_id: str, destination: Location, directory: str, selection: str
+        self, root: Path, run_id: str, target: Target, directory: str, selection: str
     ) -> tuple[Plan, list[ExportedObject]]:
         """Checkpoints and the final model.
 
@@ -330,9 +381,7 @@ class Exports:
         """
         for _ in range(PLANS):
             plan = await self._planned(root, run_id, directory, selection)
-            ends = await asyncio.gather(
-                *(self._verified(destination.under(item.key), item) for item in plan.items)
-            )
+            ends = await asyncio.gather(*(self._verified(target, item) for item in plan.items))
             gone = {item.group for item, end in zip(plan.items, ends, strict=True) if end is None}
             plan = plan.without(gone)
             if plan.steps or not plan.lost:
@@ -342,11 +391,12 @@ class Exports:
             "(checkpoint.keep), or export when the run has ended"
         )
 
-    async def _verified(self, at: Location, item: Item) -> Digest | None:
+    async def _verified(self, target: Target, item: Item) -> Digest | None:
         """None if the checkpoint that the file belongs to was removed meanwhile."""
+        at = target.at.under(item.key)
 
         def upload() -> Digest:
-            if self._s3.head(at) != (item.known.size, item.known.checksum):
+            if not self._is_there(target, at, item.known):
                 self._s3.put_file(at, item.path, item.known)
             return self._prove(at, item.known)
 
@@ -359,18 +409,18 @@ class Exports:
             return None
 
     async def _own(
-        self, destination: Location, root: Path, file: OwnFile, training: bool
+        self, target: Target, root: Path, file: OwnFile, training: bool
     ) -> ExportedObject | None:
         """A program's own file as it is at this moment.
 
         None if it was removed, or does not keep still while the program runs.
         """
-        at = destination.under(file.key)
+        at = target.at.under(file.key)
 
         def upload() -> Digest:
             for _ in range(TRIES):
                 known = digest(file.path, below=root)
-                if self._s3.head(at) == (known.size, known.checksum):
+                if self._is_there(target, at, known):
                     return known
                 try:
                     self._s3.put_file(at, file.path, known)
@@ -395,6 +445,20 @@ class Exports:
                 at, self._s3.put_bytes(at, read_tail(path.parents[2], path, LOG_BYTES))
             )
         )
+
+    def _is_there(self, target: Target, at: Location, known: Digest) -> bool:
+        """Whether S3 holds it, or can copy it from what was synced, instead of having it sent."""
+        if self._s3.head(at) == (known.size, known.checksum):
+            return True
+        source = target.synced.get(known.sha256)
+        if source is None or known.size > SINGLE_PUT_BYTES:
+            return False
+        try:
+            self._s3.copy(source, at)
+            return self._s3.head(at) == (known.size, known.checksum)
+        except (Refused, Unreachable) as error:
+            log.info("export: %s is sent: %s", at.key, error)
+            return False
 
     def _prove(self, at: Location, known: Digest) -> Digest:
         """Ask S3 what it holds.

@@ -1,29 +1,34 @@
 """Finds the files that a program wrote beside Trainyard's checkpoints.
 
-They are in its output directory, and in the working directories of its attempts.
+They are in its output directory, in its working directory, and elsewhere in the run's directory.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from trainyard_agent.host.job_files import may_pass, read_small
+from trainyard_agent.jobs import work
+from trainyard_agent.jobs.work import Brought
 from trainyard_contracts import places
 from trainyard_contracts.files import JobBundle
 
 # In a run's directory; all else there is a program's.
-OURS = (places.OUTPUT, places.ATTEMPTS, places.FINAL, places.FENCE, places.FENCE_LOCK)
+OURS = (
+    places.OUTPUT, places.ATTEMPTS, places.FINAL, places.FENCE, places.FENCE_LOCK, places.WORK,
+    places.TREE, places.WATCHED, places.INPUTS, places.SYNC_HELD,
+)  # fmt: skip
 #: An export takes so many files of a run's output. Every object is read, hashed, and looked at from
 #: the control plane: more belong into archives.
 OUTPUT_FILES = 20_000
-#: An export takes so many files of the working directories of all attempts together, newest attempt
-#: first. They may hold anything, also what nobody wants to keep.
+#: An export takes so many files of the run's working directory and of what lies beside it. They may
+#: be anything, also what nobody wants to keep.
 WORKING_FILES = 10_000
-#: The files that an export takes of the working directories have so much together.
+#: The files that an export takes of them have so much together.
 WORKING_BYTES = 20 * 1024**3
 _BUNDLE_BYTES = 16 * 1024 * 1024
 #: S3's limit of a key is 1024 bytes with the export's prefix.
@@ -37,6 +42,8 @@ class OwnFile:
     key: str
     path: Path
     size: int
+    modified_ns: int = 0
+    mode: int = 0o644
 
 
 @dataclass
@@ -67,31 +74,68 @@ def output(root: Path) -> Found:
     return found
 
 
-def working(root: Path, checkpoint_directory: str) -> Found:
-    """Files in the run's directory that are not ours, then those in the attempts' working
-    directories, newest attempt first.
+#: Whether a file is as the submission brought it.
+AsBrought = Callable[[Path, OwnFile, Brought], bool]
 
-    The files of the submission are left out. So are checkpoints, which are verified and exported as
-    such.
+
+def as_brought(top: Path, file: OwnFile, known: Brought) -> bool:
+    """Read it and compare the hashes."""
+    return known.bytes == file.size and work.is_as_brought(top, file.path, known)
+
+
+def brought(root: Path) -> Mapping[str, Brought]:
+    """The files of the run's submission, by their names in the working directory."""
+    return _brought(root, _attempts(root, Found()))
+
+
+def working(
+    root: Path,
+    checkpoint_directory: str,
+    *,
+    same: AsBrought = as_brought,
+    brought: Mapping[str, Brought] | None = None,
+) -> Found:
+    """What the program left in its working directory, then in the run's directory beside it, then
+    in the working directories that attempts of an older version had, newest attempt first.
+
+    The files of the submission are left out where they are as they came. So are checkpoints, which
+    are verified and exported as such. `same` and `brought`: for who knows that from
+    an earlier look.
     """
     found = Found()
     ours = {root / name for name in OURS}
+    attempts = _attempts(root, found)
+    known = _brought(root, attempts) if brought is None else brought
+    _take(_made(work.work_dir(root), "working", found, known, same), found)
     _take(
         _walk(
             root,
-            "working/run",
+            "run",
             found,
             skip=lambda path: (
-                path in ours or _checkpoint_of_ours(path, root / checkpoint_directory)
+                path in ours
+                or path.name.startswith(work.UNPACKING)
+                or _checkpoint_of_ours(path, root / checkpoint_directory)
             ),
         ),
         found,
     )
-    for attempt in _attempts(root, found):
-        brought = _brought(attempt)
-        own = _walk(attempt / places.FILES, f"working/attempt-{attempt.name}", found)
-        _take((file for file in own if not _is_brought(attempt, file, brought)), found)
+    for attempt in attempts:
+        former, prefix = attempt / places.FORMER_FILES, f"{places.ATTEMPTS}/{attempt.name}"
+        if former.is_dir():
+            known = _brought(root, [attempt])
+            _take(_made(former, f"{prefix}/{places.FORMER_FILES}", found, known, same), found)
     return found
+
+
+def _made(
+    top: Path, prefix: str, found: Found, brought: Mapping[str, Brought], same: AsBrought
+) -> Iterator[OwnFile]:
+    """Files below `top` but those that are as the submission brought them."""
+    for file in _walk(top, prefix, found):
+        known = brought.get(str(file.path.relative_to(top)))
+        if known is None or not same(top, file, known):
+            yield file
 
 
 def _take(files: Iterable[OwnFile], found: Found) -> None:
@@ -133,24 +177,15 @@ def _not_seen(error: OSError, found: Found) -> None:
         raise error
 
 
-def _brought(attempt: Path) -> Mapping[str, str]:
-    """The files of the submission, by name."""
-    try:
-        return JobBundle.model_validate_json(
-            read_small(attempt, attempt / places.BUNDLE, _BUNDLE_BYTES)
-        ).files
-    except (OSError, ValueError):
-        return {}
-
-
-def _is_brought(attempt: Path, file: OwnFile, brought: Mapping[str, str]) -> bool:
-    text = brought.get(str(file.path.relative_to(attempt / places.FILES)))
-    if text is None or file.size != len(text.encode()):
-        return False
-    try:
-        return read_small(attempt, file.path, file.size + 1) == text.encode()
-    except OSError:
-        return False
+def _brought(root: Path, attempts: Sequence[Path]) -> Mapping[str, Brought]:
+    """The files of the submission, by name, as the first bundle says that can be read."""
+    for attempt in attempts:
+        try:
+            body = read_small(attempt, attempt / places.BUNDLE, _BUNDLE_BYTES)
+            return work.brought(root, JobBundle.model_validate_json(body))
+        except (OSError, ValueError):
+            continue
+    return {}
 
 
 def _walk(
@@ -180,12 +215,14 @@ def _walk(
                 _not_seen(error, found)
                 continue
             if stat.S_ISLNK(about.st_mode):
-                if not _stays(path, top):
+                if not (_stays(path, top) or _reads_an_input(path, top)):
                     found.leave()
             elif stat.S_ISREG(about.st_mode):
                 key = _key(prefix, path.relative_to(top))
                 if key:
-                    yield OwnFile(key, path, about.st_size)
+                    yield OwnFile(
+                        key, path, about.st_size, about.st_mtime_ns, about.st_mode & 0o777
+                    )
                 else:
                     found.leave(about.st_size)
 
@@ -196,6 +233,12 @@ def _stays(link: Path, top: Path) -> bool:
         return link.resolve(strict=True).is_relative_to(top.resolve())
     except (OSError, RuntimeError):
         return True  # it leads nowhere: there is nothing to lose
+
+
+def _reads_an_input(link: Path, top: Path) -> bool:
+    """Whether it leads to data that were brought for the program: those are never exported."""
+    leads = os.path.normpath(link.parent / os.readlink(link))
+    return Path(leads).is_relative_to(top.parent / places.INPUTS)
 
 
 def _key(prefix: str, name: Path) -> str:

@@ -10,34 +10,44 @@ import hashlib
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trainyard_agent.checkpoints.checkpoints import Checkpoints, bundle_of
+from trainyard_agent.checkpoints.checkpoints import Checkpoints
+from trainyard_agent.checkpoints.restoring import Restores
+from trainyard_agent.checkpoints.starting import Starts
+from trainyard_agent.checkpoints.watching import Watching
 from trainyard_agent.host.background import Background
 from trainyard_agent.host.configuration import attempt_dir, run_dir, runs_root
 from trainyard_agent.host.errors import CommandRefused
+from trainyard_agent.host.job_secrets import SecretRefused, Secrets
 from trainyard_agent.host.s3 import S3, parse_uri
 from trainyard_agent.host.signed_http import Refused, Unreachable
 from trainyard_agent.host.slurm import Slurm, SlurmError, compress
+from trainyard_agent.jobs import git_code, unpacking, work
 from trainyard_agent.jobs.attempt_files import (
+    BadBundle,
     job_marks,
     parse_bundle,
     sbatch_options,
     write_attempt,
 )
 from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_agent.jobs.bundles import bundle_of
 from trainyard_agent.jobs.fence import raise_fence
 from trainyard_agent.jobs.follow import Follower
 from trainyard_agent.jobs.hosts import Hosts
+from trainyard_agent.jobs.images import Images
+from trainyard_agent.jobs.inputs import Inputs
 from trainyard_agent.jobs.progress import ProgressReader
-from trainyard_agent.jobs.traces import read_tail
+from trainyard_agent.jobs.traces import matching_lines, read_tail
 from trainyard_agent.nodes.links import Links
 from trainyard_agent.nodes.node_table import NodeTable
 from trainyard_agent.nodes.returns import OURS
 from trainyard_contracts import places
-from trainyard_contracts.commands import Cancelling, Excluded, Submitted, Tail
+from trainyard_contracts.commands import Cancelling, CheckedOut, Excluded, Submitted, Tail
 from trainyard_contracts.files import AgentConfig, JobBundle
 
 log = logging.getLogger(__name__)
@@ -66,41 +76,115 @@ class JobControl:
         link: Links,
         s3: S3,
         checkpoints: Checkpoints,
+        watching: Watching,
+        restores: Restores,
+        secrets: Secrets | None = None,
     ) -> None:
         self._config, self._slurm, self._attempts = config, slurm, attempts
         self._follower, self._progress, self._table = follower, progress, table
         self._hosts, self._link, self._s3, self._checkpoints = hosts, link, s3, checkpoints
+        self._secrets = secrets or Secrets(config.region)
+        self._watching, self._restores = watching, restores
         self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._background = Background()
+        self._uploads = unpacking.Uploads(s3)
+        self._images = Images(config)
+        self._starts = Starts(s3)
+        self._checkouts = git_code.Checkouts(s3, self._secrets, Path(config.shared_root))
+        self._inputs = Inputs(config, s3)
 
     # -- submit -----------------------------------------------------------------------------------
     async def submit(
-        self, run_id: str, number: int, bundle_uri: str, sha256: str = ""
+        self, run_id: str, number: int, bundle_uri: str, sha256: str = "", code: str = ""
     ) -> Submitted:
         """Submit the attempt's job, or say which job it already has.
 
-        `sha256`: of the bundle, in hexadecimal; empty: not checked.
+        `sha256`: of the bundle, in hexadecimal; empty: not checked. `code`: the tree that the
+        bundle names. The run's lock is not held while that is fetched.
         """
-        async with self._locks[run_id]:
-            attempt = self._attempts.known.get((run_id, number))
-            if attempt is None or not attempt.job_id:
-                attempt = await self._submit(run_id, number, bundle_uri, sha256, attempt)
-            return Submitted(attempt.job_id, attempt.state, number)
+        deadline = time.monotonic() + unpacking.WAIT_SECONDS
+        while True:
+            async with self._locks[run_id]:
+                attempt = self._attempts.known.get((run_id, number))
+                if attempt is not None and attempt.job_id:
+                    return await self._submitted(attempt)
+                bundle = await self._bundle(run_id, number, bundle_uri, sha256, code)
+                directory = run_dir(self._config, run_id)
+                coming = self._coming(bundle, directory, parse_uri(bundle_uri).bucket)
+                if coming is None:
+                    return await self._submitted(await self._submit(bundle, bundle_uri, attempt))
+            await coming(deadline)
 
-    async def _submit(
-        self, run_id: str, number: int, bundle_uri: str, sha256: str, before: Attempt | None
-    ) -> Attempt:
-        self._refuse_older(run_id, number)
+    def _coming(
+        self, bundle: JobBundle, directory: Path, bucket: str
+    ) -> Callable[[float], Awaitable[None]] | None:
+        """Bring what is not there yet, one after the other: a wait until a deadline for the next.
+
+        None: the program has all that it needs.
+        """
+        if (code := self._uploads.bring(directory, bundle, bucket)) is not None:
+            return partial(self._uploads.wait, code)
+        if (results := self._restores.bring(bundle)) is not None:
+            return partial(self._restores.wait, results)
+        if not self._starts.brought(directory, bundle):
+            return partial(self._starts.bring, directory, bundle, bucket)
+        if (data := self._inputs.bring(bundle, bucket)) is not None:
+            return partial(self._inputs.wait, data)
+        return None
+
+    async def checkout(self, run_id: str, number: int, bundle_uri: str, sha256: str) -> CheckedOut:
+        """Bring the commit that the bundle names into S3; answers with the tree of its files.
+
+        No lock is held: nothing but the run's own stage is written.
+        """
         body = await self._fetch(bundle_uri, sha256)
         bundle = parse_bundle(body, run_id, number, self._config.cluster_name)
+        if bundle.git is None:
+            raise BadBundle("the bundle names no repository")
+        root = run_dir(self._config, run_id)
+        return await self._checkouts.bring(root, bundle, parse_uri(bundle_uri).bucket)
+
+    async def _submitted(self, attempt: Attempt) -> Submitted:
+        bundle, changed = bundle_of(attempt), ""
+        if bundle is not None and attempt.number > 1:
+            root = run_dir(self._config, attempt.run_id)
+            changed = await asyncio.to_thread(work.changed, root, bundle)
+        digest = bundle.image.digest if bundle and bundle.image else ""
+        inputs = self._inputs.words(bundle) if bundle is not None else ""
+        return Submitted(attempt.job_id, attempt.state, attempt.number, changed, digest, inputs)
+
+    async def _bundle(
+        self, run_id: str, number: int, uri: str, sha256: str, code: str
+    ) -> JobBundle:
+        self._refuse_older(run_id, number)
+        body = await self._fetch(uri, sha256)
+        bundle = parse_bundle(body, run_id, number, self._config.cluster_name)
+        if code != (bundle.code.tree if bundle.code else ""):
+            raise BadBundle(f"the bundle names another code than the command: {code or 'none'}")
+        await self._require_secrets(bundle)
+        return await self._with_image(bundle)
+
+    async def _with_image(self, bundle: JobBundle) -> JobBundle:
+        """No node is used for a job whose image it cannot have."""
+        if bundle.image is None:
+            return bundle
+        known = self._attempts.known.items()
+        earlier = [bundle_of(attempt) for (run, _), attempt in known if run == bundle.run_id]
+        nodes, pyxis = await self._slurm.nodes(), await self._slurm.has_pyxis()
+        return await asyncio.to_thread(self._images.settled, bundle, earlier, nodes, pyxis)
+
+    async def _submit(self, bundle: JobBundle, uri: str, before: Attempt | None) -> Attempt:
+        run_id, number = bundle.run_id, bundle.attempt
         directory = attempt_dir(self._config, run_id, number)
-        attempt = before or Attempt(run_id, number, "intent", directory, bundle_uri)
+        attempt = before or Attempt(run_id, number, "intent", directory, uri)
         attempt.bundle = bundle
         if attempt.state == "submitting" and await self._take_up(attempt):
             return attempt
         self._attempts.save(attempt, must=True, state="intent")
         await self._end_older(run_id, number)
         script = await asyncio.to_thread(self._prepare, attempt, bundle, self._hosts.addresses())
+        # Older processes have ended and the fence is up: nobody of ours writes to its files now.
+        await self._watching.before(attempt, bundle)
         unready = await self._hand_in(attempt, bundle, script)
         self._is_in(attempt)
         for node in unready - self._table.unready():  # set up in the meantime
@@ -178,6 +262,18 @@ class JobControl:
             )
         return body
 
+    async def _require_secrets(self, bundle: JobBundle) -> None:
+        """No node is used for a job whose secrets cannot be read; the values are dropped here."""
+        if not bundle.secrets:
+            return
+        try:
+            await asyncio.to_thread(self._secrets.read, bundle.secrets)
+        except SecretRefused as refused:
+            raise CommandRefused("secret-refused", f"job.secrets: {refused}") from refused
+        except Unreachable as error:
+            words = f"Secrets Manager does not answer: {error}; the same command again is safe"
+            raise CommandRefused("unreachable", words) from error
+
     async def _end_older(self, run_id: str, number: int) -> None:
         """Kill what older attempts left on every node that answers.
 
@@ -197,6 +293,7 @@ class JobControl:
         root = run_dir(self._config, attempt.run_id)
         root.mkdir(parents=True, exist_ok=True)
         script = write_attempt(attempt.directory, bundle, self._config, hosts)
+        self._inputs.lay(bundle)
         raise_fence(root, attempt.number)
         return script
 
@@ -273,6 +370,7 @@ class JobControl:
     # -- cancel -----------------------------------------------------------------------------------
     async def cancel(self, run_id: str) -> Cancelling:
         """Ask the job to stop; end it by force if it does not in time."""
+        self._inputs.stop(run_id)
         async with self._locks[run_id]:
             attempt = self._attempts.newest(run_id)
             if attempt is None:
@@ -386,7 +484,10 @@ class JobControl:
             "checkpoints": self._checkpoints.known(run_id),
         }
 
-    def logs(self, run_id: str, number: int, lines: int) -> Tail:
-        """The tail of the attempt's log."""
-        text = read_tail(attempt_dir(self._config, run_id, number) / places.JOB_LOG, MAX_LOG_BYTES)
+    def logs(self, run_id: str, number: int, lines: int, contains: bytes = b"") -> Tail:
+        """The tail of the attempt's log, or of its lines that contain something (blocks)."""
+        path = attempt_dir(self._config, run_id, number) / places.JOB_LOG
+        if contains:
+            return Tail(matching_lines(path, contains, max(1, lines), MAX_LOG_BYTES))
+        text = read_tail(path, MAX_LOG_BYTES)
         return Tail("\n".join(text.splitlines()[-max(1, lines) :]))

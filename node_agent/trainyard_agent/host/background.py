@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 class Background:
@@ -24,3 +27,12 @@ class Background:
         if not task.cancelled():
             # The event loop's handler logs the error and ends the agent: see daemon.break_off.
             task.result()
+
+
+async def in_own_thread(work: Callable[[], T]) -> T:
+    """For what takes minutes or hours: the loop's threads are few, and every command needs one."""
+    pool = ThreadPoolExecutor(1, "long")
+    try:
+        return await asyncio.get_running_loop().run_in_executor(pool, work)
+    finally:
+        pool.shutdown(wait=False)

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
+from hashlib import md5, sha256
+from html import escape, unescape
 from pathlib import Path
 from typing import IO
+from urllib.parse import quote, unquote_plus
+from xml.etree import ElementTree
 
 from trainyard_agent.host.job_files import open_inside
-from trainyard_agent.host.signed_http import Refused, SignedHttp
+from trainyard_agent.host.signed_http import Refused, SignedHttp, Unreachable, Writable
 
 _URI = re.compile(r"^s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/(.+)$")
+_XML = "http://s3.amazonaws.com/doc/2006-03-01/"
 _BLOCK = 1024 * 1024
 #: S3's limit of one PutObject: larger files go up in parts, and their checksum is the composite of
 #: the parts'.
@@ -57,15 +61,20 @@ class Digest:
 
 
 def digest(
-    path: Path, *, below: Path | None = None, pause: Callable[[], None] | None = None
+    path: Path,
+    *,
+    below: Path | None = None,
+    pause: Callable[[], None] | None = None,
+    most: int | None = None,
 ) -> Digest:
     """Read a file once, in blocks; `pause` is called between blocks.
 
-    No link is followed on the way from `below` (its directory).
+    No link is followed on the way from `below` (its directory). `most`: so many bytes from its
+    beginning, of a file that may grow for ever.
     """
     whole, part, parts, size = sha256(), sha256(), [], 0
     with open_inside(below or path.parent, path) as stream:
-        while block := stream.read(_BLOCK):
+        while block := stream.read(_BLOCK if most is None else min(_BLOCK, most - size)):
             whole.update(block)
             part.update(block)
             size += len(block)
@@ -82,11 +91,37 @@ def digest(
     return Digest(size, whole.hexdigest(), f"{composite}-{len(parts)}")
 
 
-class Slice:
-    """A part of an open file as a stream of its own, so that a part is never held in memory."""
+@dataclass(frozen=True)
+class Listed:
+    """An object of a listing; `etag` without its quotes."""
 
-    def __init__(self, stream: IO[bytes], start: int, size: int) -> None:
-        self._stream, self._start, self.size = stream, start, size
+    key: str
+    bytes: int
+    etag: str
+
+
+def of_bytes(body: bytes) -> Digest:
+    hashed = sha256(body)
+    return Digest(len(body), hashed.hexdigest(), b64encode(hashed.digest()).decode())
+
+
+def of_sha256(size: int, hexadecimal: str) -> Digest | None:
+    """The digest of a file whose hash is known; None where S3 would show another checksum."""
+    if size > SINGLE_PUT_BYTES:
+        return None
+    return Digest(size, hexadecimal, b64encode(bytes.fromhex(hexadecimal)).decode())
+
+
+class Slice:
+    """A part of an open file as a stream of its own, so that a part is never held in memory.
+
+    `pause` is called with the number of bytes that were read; what it raises ends the request.
+    """
+
+    def __init__(
+        self, stream: IO[bytes], start: int, size: int, pause: Callable[[int], None] | None = None
+    ) -> None:
+        self._stream, self._start, self.size, self._pause = stream, start, size, pause
         self.seek(0)
 
     def seek(self, position: int) -> None:
@@ -96,6 +131,8 @@ class Slice:
     def read(self, count: int = -1) -> bytes:
         block = self._stream.read(min(_BLOCK, self._left) if count < 0 else min(count, self._left))
         self._left -= len(block)
+        if self._pause is not None:
+            self._pause(len(block))
         return block
 
 
@@ -112,6 +149,41 @@ class S3:
         answer = self._call("GET", at)
         return None if answer[0] == 404 else answer[2]
 
+    def get_file(self, at: Location, into: IO[bytes]) -> bool:
+        """Write the object into an open file, in blocks; False if there is none.
+
+        Raises also OSError.
+        """
+        return self._call("GET", at, into=into)[0] != 404
+
+    def list_page(
+        self, bucket: str, prefix: str, token: str = ""
+    ) -> tuple[list[Listed], str] | None:
+        """A page of what is below the prefix, and the next one's token; None without a bucket."""
+        asked = {"encoding-type": "url", "list-type": "2", "prefix": prefix}
+        if token:
+            asked["continuation-token"] = token
+        query = "&".join(f"{name}={quote(asked[name], safe='')}" for name in sorted(asked))
+        status, _, body = self._call("GET", Location(bucket, ""), query=query)
+        return None if status == 404 else _page(body)
+
+    def get_range(self, at: Location, etag: str, start: int, size: int, into: Writable) -> bool:
+        """Write these bytes of the object that has this ETag; False if there is none.
+
+        Raises also OSError, and Refused with status 412 if it has another ETag by now.
+        """
+        headers = {"If-Match": f'"{etag}"', "Range": f"bytes={start}-{start + size - 1}"}
+        return self._call("GET", at, headers=headers, into=into)[0] != 404
+
+    def part_bytes(self, at: Location, number: int) -> int | None:
+        """The size of a part, from 1, of an object that came in parts; None where there is none."""
+        status, headers, _ = self._call("HEAD", at, query=f"partNumber={number}")
+        return int(headers["content-length"]) if status != 404 else None
+
+    def encryption(self, at: Location) -> str:
+        """'AES256', 'aws:kms' or the like; '' where S3 does not tell."""
+        return self._call("HEAD", at)[1].get("x-amz-server-side-encryption", "")
+
     def head(self, at: Location) -> tuple[int, str | None] | None:
         """(bytes, SHA-256 checksum in S3's form), or None if there is no such object."""
         status, headers, _ = self._call("HEAD", at, headers={"x-amz-checksum-mode": "ENABLED"})
@@ -120,8 +192,7 @@ class S3:
         return int(headers["content-length"]), headers.get("x-amz-checksum-sha256")
 
     def put_bytes(self, at: Location, body: bytes) -> Digest:
-        hashed = sha256(body)
-        known = Digest(len(body), hashed.hexdigest(), b64encode(hashed.digest()).decode())
+        known = of_bytes(body)
         self._call(
             "PUT",
             at,
@@ -131,19 +202,74 @@ class S3:
         )
         return known
 
-    def put_file(self, at: Location, path: Path, known: Digest) -> None:
+    def copy(self, source: Location, at: Location) -> None:
+        """Let S3 copy an object of at most SINGLE_PUT_BYTES to another key."""
+        headers = {
+            "x-amz-copy-source": quote(f"/{source.bucket}/{source.key}", safe="/~"),
+            "x-amz-checksum-algorithm": "SHA256",
+        }
+        answer = self._call("PUT", at, headers=headers)
+        if b"<Error>" in answer[2]:  # S3 may find out after it has answered with 200
+            raise Unreachable(f"S3 could not copy: {answer[2][:300].decode(errors='replace')}")
+
+    def delete(self, bucket: str, keys: Sequence[str]) -> None:
+        """Delete objects, a thousand to a request; those that are gone already are fine."""
+        for start in range(0, len(keys), 1000):
+            portion = keys[start : start + 1000]
+            listing = "".join(f"<Object><Key>{escape(key)}</Key></Object>" for key in portion)
+            body = f"<Delete xmlns='{_XML}'><Quiet>true</Quiet>{listing}</Delete>".encode()
+            # S3 asks for this header with this request, whatever else proves the body.
+            proof = b64encode(md5(body, usedforsecurity=False).digest()).decode()
+            answer = self._call(
+                "POST",
+                Location(bucket, ""),
+                query="delete=",
+                headers={"Content-MD5": proof},
+                body=body,
+                payload_sha256=sha256(body).hexdigest(),
+            )
+            if b"<Error>" in answer[2]:
+                raise Refused(answer[0], answer[2][:300].decode(errors="replace"))
+
+    def listed(self, bucket: str, prefix: str) -> Iterator[str]:
+        """The keys that begin so, a thousand to a request."""
+        token = ""
+        while True:
+            asked = {"list-type": "2", "prefix": prefix}
+            asked |= {"continuation-token": token} if token else {}
+            query = "&".join(f"{name}={quote(asked[name], safe='~')}" for name in sorted(asked))
+            text = self._call("GET", Location(bucket, ""), query=query)[2].decode()
+            yield from (unescape(key) for key in re.findall(r"<Key>([^<]+)</Key>", text))
+            more = re.search(r"<NextContinuationToken>([^<]+)</NextContinuationToken>", text)
+            if more is None:
+                return
+            token = unescape(more.group(1))
+
+    def put_file(
+        self,
+        at: Location,
+        path: Path,
+        known: Digest,
+        *,
+        pause: Callable[[int], None] | None = None,
+    ) -> None:
         """Upload a file whose digest is known; S3 refuses it if what arrives is not that."""
         with open_inside(path.parent, path) as stream:
             if known.size > SINGLE_PUT_BYTES:
-                self._put_parts(at, stream, known)
+                self._put_parts(at, stream, known, pause)
                 return
             headers = {**self._checksum(known.checksum), "Content-Length": str(known.size)}
-            body = Slice(
-                stream, 0, known.size
-            )  # the file may have grown: send no more than was announced
+            # The file may have grown: send no more than was announced.
+            body = Slice(stream, 0, known.size, pause)
             self._call("PUT", at, headers=headers, body=body, payload_sha256=known.sha256)
 
-    def _put_parts(self, at: Location, stream: IO[bytes], known: Digest) -> None:
+    def _put_parts(
+        self,
+        at: Location,
+        stream: IO[bytes],
+        known: Digest,
+        pause: Callable[[int], None] | None,
+    ) -> None:
         created = self._call(
             "POST", at, query="uploads=", headers={"x-amz-checksum-algorithm": "SHA256"}
         )
@@ -159,7 +285,7 @@ class S3:
                         at,
                         upload,
                         number,
-                        Slice(stream, start, min(PART_BYTES, known.size - start)),
+                        Slice(stream, start, min(PART_BYTES, known.size - start), pause),
                     )
                 )
             listing = "".join(
@@ -207,6 +333,7 @@ class S3:
         headers: dict[str, str] | None = None,
         body: bytes | IO[bytes] | Slice = b"",
         payload_sha256: str | None = None,
+        into: Writable | None = None,
     ) -> tuple[int, dict[str, str], bytes]:
         # Virtual-hosted addresses on AWS (dots in a bucket's name break their certificate), path
         # style anywhere else.
@@ -221,7 +348,26 @@ class S3:
             headers=headers or {},
             body=body,
             payload_sha256=payload_sha256 or self._empty,
+            into=into,
         )
         if answer.status == 404 and method not in ("GET", "HEAD"):
             raise Refused(404, answer.body[:300].decode(errors="replace"))
         return answer.status, dict(answer.headers), answer.body
+
+
+def _page(body: bytes) -> tuple[list[Listed], str]:
+    """Raises Refused for what is no listing."""
+    try:
+        root = ElementTree.fromstring(body)  # noqa: S314 - S3's own, and expat bounds entities
+    except ElementTree.ParseError as error:
+        raise Refused(200, f"the listing cannot be read: {error}") from error
+    space = root.tag.rpartition("}")[0] + "}" if "}" in root.tag else ""
+
+    def text(element: ElementTree.Element, name: str) -> str:
+        return element.findtext(f"{space}{name}") or ""
+
+    found = [
+        Listed(unquote_plus(text(one, "Key")), int(text(one, "Size")), text(one, "ETag").strip('"'))
+        for one in root.iter(f"{space}Contents")
+    ]
+    return found, text(root, "NextContinuationToken")

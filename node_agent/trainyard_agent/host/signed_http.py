@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import http.client
 import os
+import re
 import ssl
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from html import unescape
 from typing import Any, Protocol
 from urllib.parse import SplitResult, quote, urlsplit
 
@@ -20,6 +22,18 @@ from botocore.exceptions import BotoCoreError
 from botocore.session import Session
 
 TIMEOUT_SECONDS = 20.0
+BLOCK = 1024 * 1024
+#: Services whose host is not called as their signature is.
+_HOSTS = {"ecr": "api.ecr"}
+_ERROR = re.compile(r"<Code>([^<]*)</Code>\s*<Message>([^<]*)</Message>")
+
+
+class _CannotWrite(Exception):
+    """What came cannot be written to the disk."""
+
+    def __init__(self, why: OSError) -> None:
+        super().__init__(str(why))
+        self.why = why
 
 
 class Unreachable(Exception):
@@ -32,6 +46,18 @@ class Refused(Exception):
     def __init__(self, status: int, text: str) -> None:
         super().__init__(f"HTTP {status}: {text}")
         self.status = status
+
+
+class Writable(Protocol):
+    """Where an answer goes: an open file, or a part of one. `seek(0)` and `truncate` begin anew."""
+
+    def write(self, block: bytes, /) -> Any: ...
+
+    def seek(self, offset: int, /) -> Any: ...
+
+    def truncate(self) -> Any: ...
+
+    def flush(self) -> Any: ...
 
 
 class Readable(Protocol):
@@ -52,13 +78,23 @@ class Answer:
 def endpoint(service: str, region: str) -> str:
     """The service's URL.
 
-    AWS_ENDPOINT_URL_<SERVICE> and AWS_ENDPOINT_URL win, as in every AWS SDK.
+    AWS_ENDPOINT_URL_<SERVICE>, AWS_ENDPOINT_URL and `endpoint_url` of ~/.aws/config win, as in
+    every AWS SDK.
     """
     suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
-    override = os.environ.get(f"AWS_ENDPOINT_URL_{service.upper()}") or os.environ.get(
-        "AWS_ENDPOINT_URL"
+    override = (
+        os.environ.get(f"AWS_ENDPOINT_URL_{service.upper()}")
+        or os.environ.get("AWS_ENDPOINT_URL")
+        or Session().get_scoped_config().get("endpoint_url")
     )
-    return (override or f"https://{service}.{region}.{suffix}").rstrip("/")
+    host = _HOSTS.get(service, service)
+    return (override or f"https://{host}.{region}.{suffix}").rstrip("/")
+
+
+def _words(text: str) -> str:
+    """The code and the message of an XML error; any other text as it is."""
+    found = _ERROR.search(text)
+    return f"{found[1]}: {unescape(found[2])}" if found else text
 
 
 class _Signer(S3SigV4Auth):  # type: ignore[misc]
@@ -93,15 +129,23 @@ class SignedHttp:
         body: bytes | Readable = b"",
         query: str = "",
         host: str | None = None,
+        into: Writable | None = None,
     ) -> Answer:
-        """One signed request; a streamed body is sent in blocks. Raises Unreachable or Refused."""
+        """One signed request; a streamed body is sent in blocks.
+
+        What comes with status 200 or 206 is written `into` that file instead of held in memory.
+        Raises Unreachable or Refused, and OSError where the file cannot be written.
+        """
         origin = f"https://{host}" if host else self.endpoint
         target = urlsplit(f"{origin}{quote(path, safe='/~')}{'?' + query if query else ''}")
         signed = self._sign(
             method, target.geturl(), {**headers, "X-Amz-Content-SHA256": payload_sha256}
         )
         try:
-            answer = self._send(method, target, signed, body)
+            answer = self._send(method, target, signed, body, into)
+        except _CannotWrite as error:
+            self._forget()
+            raise error.why from None
         except (OSError, http.client.HTTPException) as error:
             self._forget()
             raise Unreachable(f"{self.service} does not answer: {error}") from error
@@ -118,8 +162,8 @@ class SignedHttp:
             or "SlowDown" in text
             or "ExpiredToken" in text
         ):
-            raise Unreachable(f"{self.service} answered {answer.status}: {text}")
-        raise Refused(answer.status, text)
+            raise Unreachable(f"{self.service} answered {answer.status}: {_words(text)}")
+        raise Refused(answer.status, _words(text))
 
     def _sign(self, method: str, url: str, headers: dict[str, str]) -> dict[str, str]:
         try:
@@ -143,19 +187,24 @@ class SignedHttp:
         return dict(request.headers.items())
 
     def _send(
-        self, method: str, target: SplitResult, headers: Mapping[str, str], body: bytes | Readable
+        self,
+        method: str,
+        target: SplitResult,
+        headers: Mapping[str, str],
+        body: bytes | Readable,
+        into: Writable | None,
     ) -> Answer:
         path = f"{target.path}?{target.query}" if target.query else target.path
         connection, fresh = self._connection(target.scheme, target.netloc)
         try:
-            return self._exchange(connection, method, path, headers, body)
+            return self._exchange(connection, method, path, headers, body, into)
         except (OSError, http.client.HTTPException):
             self._forget()
             if fresh:
                 raise
         # A kept connection that the server closed in the meantime says nothing about the server.
         return self._exchange(
-            self._connection(target.scheme, target.netloc)[0], method, path, headers, body
+            self._connection(target.scheme, target.netloc)[0], method, path, headers, body, into
         )
 
     @staticmethod
@@ -165,12 +214,17 @@ class SignedHttp:
         path: str,
         headers: Mapping[str, str],
         body: bytes | Readable,
+        into: Writable | None,
     ) -> Answer:
         if not isinstance(body, bytes):
             body.seek(0)
         connection.request(method, path, body=body, headers=dict(headers))
         response = connection.getresponse()
-        content = response.read()
+        content = b""
+        if into is not None and response.status in (200, 206):
+            _receive(response, into)
+        else:
+            content = response.read()
         return Answer(
             response.status, {name.lower(): value for name, value in response.getheaders()}, content
         )
@@ -191,3 +245,22 @@ class SignedHttp:
     def _forget(self) -> None:
         for connection in self._local.__dict__.pop("kept", {}).values():
             connection.close()
+
+
+def _receive(response: http.client.HTTPResponse, into: Writable) -> None:
+    """Write the body in blocks; a full disk is no fault of the service."""
+    try:
+        into.seek(0)
+        into.truncate()
+        while block := _block(response):
+            into.write(block)
+        into.flush()
+    except OSError as error:
+        raise _CannotWrite(error) from error
+
+
+def _block(response: http.client.HTTPResponse) -> bytes:
+    try:
+        return response.read(BLOCK)
+    except OSError as error:
+        raise http.client.HTTPException(f"the answer broke off: {error}") from error

@@ -75,6 +75,7 @@ class SlurmNode:
     reason: str = ""
     partitions: tuple[str, ...] = ()
     gres: str = ""
+    architecture: str = ""
 
     @property
     def base(self) -> str:
@@ -216,6 +217,7 @@ def parse_nodes(text: str) -> dict[str, SlurmNode]:
                 found.get("Reason", ""),
                 tuple(name for name in found.get("Partitions", "").split(",") if name),
                 found.get("Gres", ""),
+                found.get("Arch", ""),
             )
     return nodes
 
@@ -317,6 +319,10 @@ class Slurm:
             f"state={state}",
             *([f"reason={reason}"] if reason else []),
         )
+
+    async def has_pyxis(self) -> bool:
+        """Whether jobs can run in containers: a plug-in's options are in srun's help."""
+        return "--container-image" in await self._run("srun", "--help")
 
     async def reconfigure(self) -> None:
         """Have every daemon read its configuration again."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from trainyard_agent.host.atomic_file import replace_file
 from trainyard_agent.host.slurm import SlurmNode, as_argument
-from trainyard_agent.jobs import gres
+from trainyard_agent.jobs import gres, images, work
 from trainyard_contracts import places
 from trainyard_contracts.base import relative_path
 from trainyard_contracts.files import AgentConfig, JobBundle
@@ -48,7 +48,7 @@ def parse_bundle(body: bytes, run_id: str, attempt: int, cluster_name: str) -> J
         raise BadBundle(f"{bundle.partition!r} is not a partition's name")
     try:
         relative_path(bundle.checkpoint_directory)
-        for path in bundle.files:
+        for path in [*bundle.files, *(i.path for i in bundle.inputs if i.path[:1] != "/")]:
             relative_path(path)
     except ValueError as error:
         raise BadBundle(f"the bundle names a path that leaves its root: {error}") from error
@@ -60,14 +60,10 @@ def write_attempt(
 ) -> Path:
     """Write everything, again and again with the same result; returns the batch script's path.
 
-    Raises OSError.
+    What a program changed in the working directory stays as it is. Raises OSError.
     """
-    files = directory / places.FILES
-    files.mkdir(parents=True, exist_ok=True)
-    for name, text in bundle.files.items():
-        path = files / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, text.encode())
+    directory.mkdir(parents=True, exist_ok=True)
+    work.lay_out(directory.parents[1], bundle)
     document = bundle.model_dump_json(by_alias=True, indent=1).encode()
     replace_file(directory / places.BUNDLE, document)
     launch = {
@@ -75,7 +71,9 @@ def write_attempt(
         for name, value in json.loads(document).items()
         if name not in ("batchScript", "files")
     }
+    launch["region"] = config.region
     replace_file(directory / places.JOB, json.dumps(launch, indent=1).encode())
+    images.write_places(directory, bundle, config)
     write_hosts(directory, hosts)
     script = directory / "job.sbatch"
     replace_file(script, render(bundle.batch_script, config, directory).encode())

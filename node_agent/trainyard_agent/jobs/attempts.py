@@ -57,10 +57,16 @@ class Attempt:
     progress_seen: tuple[int, int] = (0, 0)
     stepped_at: float | None = None
     step_seconds: float | None = None
+    said_at: float | None = None
+    """When a log, or what else the program writes, last said another step: it may be late, so it
+    says nothing of nodes."""
+    said_every: float | None = None
     doubted_at: float | None = None
     """The step after which training stood still so long that its nodes were asked."""
     job_ended: bool = False
     closed: bool = False
+    ended_well: bool = False
+    """In memory only: after a restart nobody knows, and no is the careful answer."""
     ended_at: float | None = None
     running_since: float = field(default_factory=time.monotonic)
     cut_off_from: str = ""

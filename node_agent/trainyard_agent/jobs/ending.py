@@ -72,6 +72,7 @@ class Ending:
         if not lost and not self._attempts.cancelled(attempt):
             diagnosis = with_restart(diagnosis, attempt.cut_off_from)
         attempt.ended_at = time.monotonic()
+        attempt.ended_well = diagnosis.outcome == "succeeded"
         self._attempts.save(attempt, self._event(attempt, diagnosis, tail), state="ended")
         log.info("%s ended: %s", attempt, diagnosis)
         attempt.done.set()
@@ -152,8 +153,15 @@ class Ending:
             signal=diagnosis.signal,
             error=diagnosis.error,
             error_kind=diagnosis.error_kind,
+            exception=diagnosis.exception,
+            lasting=diagnosis.lasting,
+            memory=diagnosis.memory,
+            traceback=diagnosis.traceback,
+            remark=diagnosis.remark,
             failed_node=diagnosis.failed_node,
             last_step=attempt.progress.step if attempt.progress else None,
+            last_loss=attempt.progress.loss if attempt.progress else None,
+            step_source=attempt.progress.source if attempt.progress else "program",
             nodes=doubtful_first([self._table.evidence(name) for name in attempt.nodes]),
             log_tail=tail,
         )

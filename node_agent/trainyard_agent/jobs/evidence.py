@@ -26,10 +26,16 @@ _CONSEQUENCES = (
 _EXCEPTION = re.compile(r"^([A-Za-z_][\w.]*)(?::\s?(.*))?$")
 _PREFIX = re.compile(r"^(?:\d+: ?)?(?:\[(?:rank|default)\d+\]: ?)?")
 _ROOT_CAUSE = re.compile(r"Root Cause.*?rank\s*:\s*(\d+).*?exitcode\s*:\s*(-?\d+)", re.DOTALL)
-#: Python's own words for it, PyTorch's, of the device and of the host.
-_NO_MEMORY = re.compile(
-    r"OutOfMemoryError|\bMemoryError\b|CUDA out of memory|"
-    r"DefaultCPUAllocator: (?:can't|not enough)|Cannot allocate memory"
+#: PyTorch's words, NCCL's and Neuron's for an accelerator without memory; Python's and PyTorch's
+#: for the host. A launcher reads the whole exception; these are for logs and older launchers.
+_NO_DEVICE_MEMORY = re.compile(
+    r"OutOfMemoryError|(?:CUDA|HIP|XPU) out of memory|(?:CUDA|HIP) error: out of memory|"
+    r"Cuda failure (?:\d+ )?'out of memory'|CUBLAS_STATUS_ALLOC_FAILED|"
+    r"status=4 message=\"?Allocation Failure"
+)
+_NO_HOST_MEMORY = re.compile(
+    r"\bMemoryError\b|DefaultCPUAllocator: (?:can't|not enough)|Cannot allocate memory|"
+    r"std::bad_alloc"
 )
 #: What Slurm's commands say when Slurm itself ended a step or a job.
 _SLURM_ENDED = re.compile(r"srun: Force Terminated |slurmstepd: error: \*\*\* ")
@@ -64,6 +70,11 @@ class Diagnosis:
     error: str | None = None
     error_kind: Kind | None = None
     failed_node: str | None = None
+    exception: str | None = None
+    lasting: bool = False
+    memory: Literal["host", "device"] | None = None
+    traceback: str = ""
+    remark: str = ""
 
     def because(self, unwritable: str | None) -> Diagnosis:
         """Add the trouble of the shared filesystem, which the job itself could not write down.
@@ -101,17 +112,23 @@ def diagnose(
     had ended, so Slurm's words are about our scancel.
     """
     if hollow and _told_by_all(job, launches) and _all_well(launches):
-        return Diagnosis("succeeded", exit_code=0)
+        return _good_end(launches)
     if hollow and not lost and not cancelled:
-        return _of_launches(launches, None) or _of_log(log_tail, None, None)
+        return _of_launches(launches, None, job) or _of_log(log_tail, None, None)
     if job is not None and not lost and _well(job, launches):
-        return Diagnosis("succeeded", exit_code=0)
+        return _good_end(launches)
     return (
         _of_orders(job, lost=lost, cancelled=cancelled, superseded=superseded)
         or _of_nodes(job, lost)
         or _of_limits(job)
         or _of_program(job, launches, log_tail)
     )
+
+
+def _good_end(launches: Sequence[Launch]) -> Diagnosis:
+    remarks = [f"{launch.node}: {launch.remark}" for launch in launches if launch.remark]
+    more = f" {len(remarks) - 1} more nodes say the like." if len(remarks) > 1 else ""
+    return Diagnosis("succeeded", exit_code=0, remark=f"{remarks[0]}.{more}" if remarks else "")
 
 
 def _codes(job: Job | None) -> tuple[int | None, int | None]:
@@ -160,12 +177,13 @@ def _of_limits(job: Job | None) -> Diagnosis | None:
 def _of_program(job: Job | None, launches: Sequence[Launch], log_tail: str) -> Diagnosis:
     """What the launchers and the log say; Slurm's words where those know less."""
     code, number = _codes(job)
-    found = _of_launches(launches, code) or _of_log(log_tail, code, number)
+    found = _of_launches(launches, code, job) or _of_log(log_tail, code, number)
     if job is not None and job.state == "OUT_OF_MEMORY" and found.error_kind != "out-of-memory":
         return replace(
             found,
             error="Slurm: a process of the job was killed for want of memory",
             error_kind="out-of-memory",
+            memory="host",
         )
     if job is None and found.error_kind == "unknown" and found.exit_code is None:
         return replace(
@@ -200,7 +218,7 @@ def _all_well(launches: Sequence[Launch]) -> bool:
     return all(item.ended is not None and item.kind is None for item in launches)
 
 
-def _of_launches(launches: Sequence[Launch], code: int | None) -> Diagnosis | None:
+def _of_launches(launches: Sequence[Launch], code: int | None, job: Job | None) -> Diagnosis | None:
     """The first launcher that reported a cause; else one that was killed before it could report."""
     causes = [item for item in launches if item.names_cause]
     if causes:
@@ -209,13 +227,18 @@ def _of_launches(launches: Sequence[Launch], code: int | None) -> Diagnosis | No
         first = min(
             causes, key=lambda item: (item.kind != "out-of-memory", _moment(item, launches))
         )
+        kind = _kind(first)
         return Diagnosis(
             "failed",
             first.exit_code,
             first.signal,
             _one_line(first.error),
-            _kind(first),
+            kind,
             first.node,
+            exception=first.exception,
+            lasting=kind == "python-error" and _lasts(first, launches, job),
+            memory=_memory(first) if kind == "out-of-memory" else None,
+            traceback=first.traceback or "",
         )
     vanished = [item for item in launches if item.ended is None]
     if vanished and len(vanished) < len(launches):
@@ -245,9 +268,32 @@ def _moment(launch: Launch, launches: Sequence[Launch]) -> float:
     return launch.ended or 0.0
 
 
+def _lasts(first: Launch, launches: Sequence[Launch], job: Job | None) -> bool:
+    """Whether another attempt would fail in the same way: the program is wrong; or what it misses
+    is missing on every node of the job, so that it is not one node that lacks it.
+    """
+    if first.lasting == "program":
+        return True
+    same = {one.node for one in launches if one.lasting and one.exception == first.exception}
+    others = {one.node for one in launches}.union(job.nodes if job else ())
+    return first.lasting == "environment" and others <= same
+
+
+def _memory(launch: Launch) -> Literal["host", "device"] | None:
+    if launch.memory in ("host", "device"):
+        return "device" if launch.memory == "device" else "host"
+    return _memory_in(launch.error or "") or ("host" if launch.kind == "out-of-memory" else None)
+
+
+def _memory_in(text: str) -> Literal["host", "device"] | None:
+    if _NO_DEVICE_MEMORY.search(text):
+        return "device"
+    return "host" if _NO_HOST_MEMORY.search(text) else None
+
+
 def _kind(launch: Launch) -> Kind:
     if launch.kind == "python-error":
-        return "out-of-memory" if _NO_MEMORY.search(launch.error or "") else "python-error"
+        return "out-of-memory" if _memory_in(launch.error or "") else "python-error"
     return (
         "signal"
         if launch.kind == "signal"
@@ -263,13 +309,9 @@ def _of_log(log_tail: str, code: int | None, number: int | None) -> Diagnosis:
     """
     error = first_exception(log_tail)
     if error is not None:
-        return Diagnosis(
-            "failed",
-            code,
-            number,
-            error,
-            "out-of-memory" if _NO_MEMORY.search(error) else "python-error",
-        )
+        memory = _memory_in(error)
+        kind: Kind = "python-error" if memory is None else "out-of-memory"
+        return Diagnosis("failed", code, number, error, kind, memory=memory)
     root = _ROOT_CAUSE.search(log_tail)
     if root is not None and int(root.group(2)) < 0:
         return Diagnosis("failed", code, -int(root.group(2)), None, "signal")

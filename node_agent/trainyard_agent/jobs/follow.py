@@ -16,7 +16,7 @@ from trainyard_agent.jobs.ending import Confirm, Ending
 from trainyard_agent.jobs.hollow_jobs import HollowJobs
 from trainyard_agent.jobs.progress import ProgressReader
 from trainyard_agent.jobs.queue_watch import QueueWatch
-from trainyard_agent.nodes.liveness import quiet_needed
+from trainyard_agent.nodes.liveness import QUIET_STEPS, quiet_needed
 from trainyard_agent.nodes.node_table import NodeTable
 from trainyard_contracts.events import AttemptStarted
 
@@ -26,6 +26,8 @@ PROGRESS_SECONDS, SUSPICIOUS_SECONDS = 0.25, 0.05
 POLL_SECONDS, EAGER_POLL_SECONDS = 2.0, 0.15
 # A new attempt is looked at closely for so long.
 EAGER_SECONDS = 30.0
+#: A log prints some steps only, and late: its nodes are asked after this at the earliest.
+MOST_SAID_SECONDS = 20.0
 
 
 class Follower:
@@ -157,7 +159,7 @@ class Follower:
         """
         self._progress.read(attempt)
         if stands_still(attempt, time.monotonic()):
-            attempt.doubted_at = attempt.stepped_at
+            attempt.doubted_at = last_sign(attempt)
             self._background.spawn(self._confirm(attempt.nodes))
 
 
@@ -169,9 +171,16 @@ def poll_seconds(attempt: Attempt, now: float) -> float:
 
 def stands_still(attempt: Attempt, now: float) -> bool:
     """The training has not stepped for long, and its nodes were not asked since its last step."""
-    stepped_at = attempt.stepped_at
-    if stepped_at is None or stepped_at == attempt.doubted_at:
+    seen = last_sign(attempt)
+    if seen is None or seen == attempt.doubted_at:
         return False
     if attempt.job_ended or attempt.state != "running":
         return False
-    return now - stepped_at >= quiet_needed(attempt.step_seconds)
+    if attempt.stepped_at is None:
+        return now - seen >= max(MOST_SAID_SECONDS, QUIET_STEPS * (attempt.said_every or 0.0))
+    return now - seen >= quiet_needed(attempt.step_seconds)
+
+
+def last_sign(attempt: Attempt) -> float | None:
+    """When it last stepped, as far as the program itself or its log says."""
+    return attempt.said_at if attempt.stepped_at is None else attempt.stepped_at

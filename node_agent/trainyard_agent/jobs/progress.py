@@ -1,4 +1,6 @@
-"""Reads the steps that a training reports in progress.json: the source of AttemptStepped."""
+"""Reads the steps that a training reports in progress.json, or else says in its log: the source of
+AttemptStepped.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ from datetime import datetime, timezone
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host import job_files
 from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_agent.jobs.foreign_progress import ForeignProgress
 from trainyard_contracts import places
 from trainyard_contracts.events import AttemptStepped
 from trainyard_contracts.files import Progress
@@ -27,9 +30,22 @@ class ProgressReader:
 
     def __init__(self, reporter: Reporter, attempts: Attempts) -> None:
         self._reporter, self._attempts = reporter, attempts
+        self._foreign = ForeignProgress()
 
     def read(self, attempt: Attempt) -> None:
-        """Take up progress.json if it changed; report the first step."""
+        """Take up progress.json if it changed, else what the program says in its own way.
+
+        Report the first step.
+        """
+        self._read_file(attempt)
+        if attempt.progress is None or attempt.progress.source != "program":
+            said = self._foreign.read(attempt)
+            if said is not None:
+                self._take(attempt, said)
+        elif self._foreign.has(attempt):
+            self._foreign.forget(attempt)
+
+    def _read_file(self, attempt: Attempt) -> None:
         path = attempt.directory / places.PROGRESS
         try:
             stat = path.stat()
@@ -39,6 +55,9 @@ class ProgressReader:
         except (OSError, ValueError):
             return
         attempt.progress_seen = (stat.st_mtime_ns, stat.st_ino)
+        self._take(attempt, progress)
+
+    def _take(self, attempt: Attempt, progress: Progress) -> None:
         note_step(attempt, progress, time.monotonic())
         if progress.first_step_at is not None and not attempt.stepped:
             self._report_first(attempt, progress)
@@ -51,6 +70,7 @@ class ProgressReader:
             step=progress.step,
             resumed_from=progress.resumed_from,
             stepped_at=datetime.fromtimestamp(first_step_at(attempt, progress), timezone.utc),
+            source=progress.source,
         )
         self._attempts.save(attempt, event, stepped=True)
         words = "%s: first step %d, resumed from %s"
@@ -60,12 +80,28 @@ class ProgressReader:
 def note_step(attempt: Attempt, progress: Progress, now: float) -> None:
     """Keep a report of a step: when training last stepped, and how long its steps take."""
     before, attempt.progress = attempt.progress, progress
-    if before is None or progress.step == before.step:
+    if progress.source != "program":
+        _note_said(attempt, before, now)
+        return
+    if before is None or before.source != "program" or progress.step == before.step:
         return
     attempt.stepped_at = now
     if progress.step > before.step and progress.at > before.at:
         seconds = (progress.at - before.at) / (progress.step - before.step)
         attempt.step_seconds = smoothed(attempt.step_seconds, seconds)
+
+
+def _note_said(attempt: Attempt, before: Progress | None, now: float) -> None:
+    """A log is printed late and by pieces, so it does not say how long a step takes.
+
+    What judges nodes must not hear of it: see nodes/liveness.py.
+    """
+    progress = attempt.progress
+    if before is not None and progress is not None and progress.step == before.step:
+        return
+    if attempt.said_at is not None:
+        attempt.said_every = smoothed(attempt.said_every, now - attempt.said_at)
+    attempt.said_at = now
 
 
 def smoothed(before: float | None, seconds: float) -> float:

@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import tempfile
+from collections import deque
 from pathlib import Path
 
 from trainyard_agent.host import job_files
@@ -19,6 +20,10 @@ log = logging.getLogger(__name__)
 
 # What a filesystem must take to count as writable.
 PROBE_BYTES = 64 * 1024
+#: So much of a log's end is searched at most: whoever asks waits for it.
+SEARCHED_BYTES = 1024**3
+# A line that is longer is searched in parts.
+LINE_BYTES = 64 * 1024
 
 
 def log_tail(path: Path, limit: int) -> str:
@@ -35,6 +40,21 @@ def read_tail(path: Path, limit: int) -> str:
         return log_tail(path, limit)
     except OSError:
         return ""
+
+
+def matching_lines(path: Path, text: bytes, most: int, limit: int) -> str:
+    """The last lines that contain a text; '' if there is none. Of a huge log its end is read."""
+    found: deque[bytes] = deque(maxlen=most)
+    try:
+        with job_files.open_inside(path.parent, path) as stream:
+            stream.seek(max(0, os.fstat(stream.fileno()).st_size - SEARCHED_BYTES))
+            while line := stream.readline(LINE_BYTES):
+                if text in line:
+                    found.append(line)
+    except OSError:
+        return ""
+    body = b"\n".join(line.rstrip(b"\r\n") for line in found)
+    return body[-limit:].decode(errors="replace")
 
 
 def read_launches(directory: Path) -> list[Launch]:

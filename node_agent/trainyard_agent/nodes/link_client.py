@@ -12,8 +12,10 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from trainyard_agent.host.background import Background
 from trainyard_agent.host.boot import boot_id
 from trainyard_agent.host.identifiers import RUN_ID
+from trainyard_agent.nodes.containers import remove_left
 from trainyard_agent.nodes.frames import Frames, LinkError, give_up_early, greet_as_client
 from trainyard_agent.nodes.leftovers import kill_leftovers
 from trainyard_contracts.files import AgentConfig
@@ -36,6 +38,7 @@ class LinkClient:
     ) -> None:
         self._config, self._key = config, key
         self._sample, self._verdicts = sample, verdicts
+        self._background = Background()
 
     async def run(self) -> None:
         retry = FIRST_RETRY_SECONDS
@@ -124,4 +127,5 @@ class LinkClient:
             kill_leftovers, run, attempt, names, self._config.node_name, node_root=root
         )
         log.info("killed %d leftovers of attempts up to %d of %s", killed, attempt, run)
+        self._background.spawn(asyncio.to_thread(remove_left, names))  # the next job does not wait
         return killed

@@ -42,7 +42,8 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
 @pytest.fixture(scope="session")
 def _shared_cluster(system: System) -> str:
     if SHARED not in system.backend_clusters():
-        system.api.create_cluster(cluster_spec(SHARED, workers=2, spares=1))
+        inputs = ["s3://sagemaker-corpus/"]
+        system.api.create_cluster(cluster_spec(SHARED, workers=2, spares=1, jobInputs=inputs))
     system.cluster_ready(SHARED)
     return SHARED
 

@@ -32,7 +32,7 @@ def test_a_plain_scripts_model_is_exported_before_its_cluster_goes(system: Syste
     system.assert_gone(system.api.cluster(run["clusterName"]))
 
 
-OWN = {"working/attempt-1/out/model.pt": b"weights", "output/seen": b"once"}
+OWN = {"working/out/model.pt": b"weights", "output/seen": b"once"}
 
 
 def test_a_run_without_any_result_keeps_its_cluster_and_says_what_to_do(system: System) -> None:

@@ -17,11 +17,11 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from trainyard_job.common.attempt import Attempt
+from trainyard_job.common.exits import STOPPED
+from trainyard_job.common.progress import Progress
+from trainyard_job.common.signals import Requests
 from trainyard_trainers.checkpoints.checkpointer import Checkpointer, load
-from trainyard_trainers.common.attempt import Attempt
-from trainyard_trainers.common.exits import STOPPED
-from trainyard_trainers.common.progress import Progress
-from trainyard_trainers.common.signals import Requests
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--library", choices=["torch", "accelerate", "deepspeed"], default="torch")

@@ -23,7 +23,7 @@ def test_whoever_asks_for_help_gets_the_usage_without_an_agent(
     assert "agent-not-running" not in told
     for name in [*COMMANDS, "daemon", "notify-job-end"]:
         assert f"\n  trainyard-agent {name}" in told
-    assert "trainyard-agent logs --run=RUN --attempt=ATTEMPT [--lines=LINES]\n" in told
+    assert "trainyard-agent logs --run=RUN --attempt=ATTEMPT [--lines=LINES]" in told
 
 
 def test_a_daemon_without_its_configuration_is_told_how_it_is_started(

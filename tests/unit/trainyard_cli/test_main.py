@@ -190,6 +190,16 @@ def test_a_spec_that_cannot_be_read_is_told_before_anything_is_sent(
     assert (code, words in err, api.requests) == (6, True, [])
 
 
+def test_the_version_is_told(trainyard: Callable[..., tuple[int, str, str]]) -> None:
+    code, out, _ = trainyard("--version")
+    assert (code, out.startswith("trainyard ")) == (0, True)
+
+
+def test_help_keeps_its_defaults(trainyard: Callable[..., tuple[int, str, str]]) -> None:
+    _, out, _ = trainyard("--help")
+    assert "default: .trainyard" in " ".join(out.replace("│", " ").split())
+
+
 def test_wrong_usage_is_exit_code_2(trainyard: Callable[..., tuple[int, str, str]]) -> None:
     assert trainyard("run", "ls", "--nope")[0] == 2
     assert trainyard("nope")[0] == 2

@@ -29,10 +29,13 @@ RUN = "run-01j0000000000000000000000a"
 SHA = "0" * 64
 EXAMPLES: list[Command] = [
     commands.Submit(RUN, 1, "s3://data/x y"),
+    commands.Submit(RUN, 1, "b", needs="watch,progress,sync"),
+    commands.Submit(RUN, 1, "b", needs="sync"),
     commands.Submit(RUN, 100_000, "s3://data/--run=x", SHA), commands.Exclude(RUN, 2, ()),
     commands.Exclude(RUN, 2, ("ip-1", "ip-2.a.b")), commands.Cancel(RUN), commands.Status(RUN),
     commands.Export(RUN, "e-1", "s3://data/x"), commands.Export(RUN, "e-1", "s3://data/x", "all"),
     commands.Logs(RUN, 3), commands.Logs(RUN, 3, 10_000), commands.Nodes(),
+    commands.Checkout(RUN, 1, "s3://data/x", SHA),
 ]  # fmt: skip
 
 
@@ -87,6 +90,8 @@ def test_what_is_not_said_is_left_out_since_an_older_agent_may_not_know_it() -> 
      "--nodes must be names of Slurm nodes, separated by commas; '$(x)'"),
     (["exclude", "--run", RUN, "--attempt", "1", "--nodes=-x"],
      "--nodes must be names of Slurm nodes"),
+    (["submit", "--run", RUN, "--attempt", "1", "--bundle", "b", "--needs", "watch,teleport"],
+     "--needs is not an option of 'submit' with 'teleport'; it knows watch, progress, image"),
     (["submit", "--run", RUN, "--attempt", "1", "--bundle", "b", "--sha256", "x"],
      "--sha256 must be 64 hexadecimal digits in lower case"),
     (["export", "--run", RUN, "--export-id", "a b", "--destination", "s3://x"],

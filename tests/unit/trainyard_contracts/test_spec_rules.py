@@ -11,7 +11,7 @@ from tests.support.spec_parts import FILESYSTEM, NETWORK, ON_FSX
 from trainyard_contracts.base import relative_path
 from trainyard_contracts.cluster_base import PythonEnvironment, S3Mount
 from trainyard_contracts.cluster_specs import ClusterSpec, read_cluster_spec
-from trainyard_contracts.specs import JobSpec
+from trainyard_contracts.specs import CheckpointSpec, JobSpec, RunSpec
 
 GROUPS = [
     {"name": "controller", "role": "controller", "instanceType": "ml.c5.xlarge", "count": 1},
@@ -139,3 +139,82 @@ def test_a_cluster_without_a_shared_filesystem_is_refused_with_what_to_give() ->
             ValidationError, match=r"sharedFilesystem: .*different nodes.*dnsName and mountName"
         ):
             read_cluster_spec(left_out)
+
+
+def watched(**fields: Any) -> CheckpointSpec:
+    return CheckpointSpec.model_validate({"watch": {"pattern": "snapshot.pt", **fields}})
+
+
+@pytest.mark.parametrize("pattern", ["snapshot*.pt", ["out/checkpoint-*", "**/last.ckpt"], ".a b"])
+def test_names_of_checkpoints_are_one_or_several(pattern: Any) -> None:
+    watch = watched(pattern=pattern).watch
+    assert watch is not None
+    assert watch.patterns == (pattern if isinstance(pattern, list) else [pattern])
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"pattern": ""}, "such as 'snapshot"),
+        ({"pattern": []}, "1 to 16"),
+        ({"pattern": ["a"] * 17}, "1 to 16"),
+        ({"pattern": 3}, "such as 'snapshot.pt'"),
+        ({"pattern": "/fsx/a.pt"}, "relative to the working"),
+        ({"pattern": "a/../../b"}, "no '..'"),
+        ({"pattern": "a/"}, "trailing '/'"),
+        ({"pattern": "a\nb"}, "such as"),
+        ({"pattern": "a/" * 9 + "b"}, "10 directories"),
+        ({"complete": "close"}, "rename"),
+        ({"complete": "marker-file"}, "needs 'marker'"),
+        ({"marker": "done"}, "give it with complete 'marker-file'"),
+        ({"complete": "marker-file", "marker": ".."}, "must be a file's name"),
+        ({"stableSeconds": 0}, "greater than or equal to 1"),
+    ],
+)
+def test_what_cannot_be_watched_is_refused(fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        watched(**fields)
+
+
+def progress(value: Any) -> Any:
+    given = {"name": "a", "cluster": {"name": "c"}, "job": {"nodes": 1, "module": "train"}}
+    return RunSpec.model_validate({**given, "progress": value}).progress
+
+
+def test_steps_are_read_in_one_place() -> None:
+    assert [progress("auto"), progress("none")] == ["auto", "none"]
+    assert progress({"regex": r"it (?P<step>\d+)"}).regex == r"it (?P<step>\d+)"
+    assert progress({"tensorboard": "runs"}).tensorboard == "runs"
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("log", "must be 'auto', 'none', or one of"),
+        ({}, "give one of"),
+        ({"tensorboard": "runs", "mlflow": "mlruns"}, "give one of"),
+        ({"tensorboard": "../runs"}, "relative path"),
+        ({"regex": "("}, "no regular expression"),
+        ({"regex": "step"}, "must name the step"),
+        ({"regex": r"(?P<step>\d+) (?P<lr>\S+)"}, "has the group 'lr'"),
+        ({"regex": "(?P<step>a)" + "b" * 500}, "at most 500"),
+    ],
+)
+def test_where_no_step_can_be_read_is_refused(value: Any, words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        progress(value)
+
+
+def export(**fields: Any) -> Any:
+    given = {"name": "a", "cluster": {"name": "c"}, "job": {"nodes": 1, "module": "train"}}
+    return RunSpec.model_validate({**given, "export": fields}).export
+
+
+def test_a_sync_has_an_interval_that_means_something() -> None:
+    assert export().every_seconds is None
+    assert export(everySeconds=300).every_seconds == 300
+    for seconds, words in ((1, "greater than or equal to 5"), (100_000, "less than or equal")):
+        with pytest.raises(ValidationError, match=words):
+            export(everySeconds=seconds)
+    with pytest.raises(ValidationError, match="everySeconds: nothing is copied with enabled"):
+        export(everySeconds=60, enabled=False)

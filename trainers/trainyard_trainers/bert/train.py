@@ -24,12 +24,14 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from trainyard_job.checkpoints.checkpoint import Saved
+
 from .. import loop
-from ..checkpoints.checkpoint import Saved
 from ..checkpoints.checkpointer import Files, load, load_own, rank_file
 from ..common import config, packages, seeds
 from ..common.bounds import POSITIVE, at_least
 from ..common.config import ConfigError
+from ..common.meaning import Meaning
 from ..loop import StepResult, Turn
 from ..loop.data import Stream, check_batch
 from ..parallel import data_parallel
@@ -42,25 +44,34 @@ LABELS = {0: "different", 1: "paraphrase"}
 
 @dataclass(frozen=True, kw_only=True)
 class BertConfig(loop.LoopConfig):
-    """`model`: a Hugging Face directory; `train`, `validation`: files in MRPC's format; `batch`:
-    pairs a rank and step.
+    """What is fine-tuned, on what pairs of sentences, and how."""
 
-    `evaluate_every`: steps between two evaluations, 0 for one at the end only. `precision`: of the
-    matrix products; weights and optimizer state stay float32.
-    """
-
-    model: Path
-    train: Path
-    validation: Path
-    batch: Annotated[int, at_least(1)] = 16
-    max_tokens: Annotated[int, at_least(8)] = 128
-    learning_rate: Annotated[float, POSITIVE] = 2e-5
-    schedule: Literal["linear", "cosine"] = "linear"
-    warmup_steps: Annotated[int, at_least(0)] = 20
-    weight_decay: Annotated[float, at_least(0)] = 0.01
-    max_gradient_norm: Annotated[float, POSITIVE] = 1.0
-    evaluate_every: Annotated[int, at_least(0)] = 0
-    precision: Literal["float32", "bfloat16"] = "float32"
+    model: Annotated[Path, Meaning("Hugging Face directory to start from", free=True)]
+    train: Annotated[Path, Meaning("pairs to train on, in MRPC's format", free=True)]
+    validation: Annotated[Path, Meaning("pairs to judge by, in MRPC's format", free=True)]
+    steps: Annotated[
+        int, at_least(1), Meaning("optimizer steps; the learning rate ends with the last")
+    ] = 200
+    batch: Annotated[int, at_least(1), Meaning("pairs a rank and step")] = 16
+    max_tokens: Annotated[int, at_least(8), Meaning("of a pair; what is longer is cut")] = 128
+    learning_rate: Annotated[float, POSITIVE, Meaning("the highest, after the warm-up")] = 2e-5
+    schedule: Annotated[
+        Literal["linear", "cosine"], Meaning("how the learning rate falls after the warm-up")
+    ] = "linear"
+    warmup_steps: Annotated[
+        int, at_least(0), Meaning("steps until the learning rate is reached")
+    ] = 20
+    weight_decay: Annotated[float, at_least(0), Meaning("AdamW's")] = 0.01
+    max_gradient_norm: Annotated[
+        float, POSITIVE, Meaning("gradients with a larger norm are scaled down to it")
+    ] = 1.0
+    evaluate_every: Annotated[
+        int, at_least(0), Meaning("steps between two evaluations; 0: one, at the end", free=True)
+    ] = 0
+    precision: Annotated[
+        Literal["float32", "bfloat16"],
+        Meaning("of the matrix products; weights and optimizer state stay float32"),
+    ] = "float32"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -17,12 +17,15 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from ..common import places, seeds
+from trainyard_job.checkpoints import checkpoint, interval
+from trainyard_job.checkpoints.checkpoint import Saved
+from trainyard_job.common import places
+from trainyard_job.common.attempt import Attempt
+from trainyard_job.common.exits import CheckpointFailed, Fenced
+
+from ..common import seeds
 from ..common.agreement import exchange
-from ..common.attempt import Attempt
-from ..common.exits import CheckpointFailed, Fenced
-from . import checkpoint, interval, writer
-from .checkpoint import Saved
+from . import writer
 from .staging import Staged
 from .writer import Answer, Part, Writer, WriterDied
 
@@ -97,11 +100,18 @@ class Checkpointer:
 
     With a `writer` a save costs the step a copy of the state to host memory, and its outcome is
     known some steps later (`flags`, `settle`); without one `save` returns when the checkpoint is
-    committed.
+    committed. `group`: in which the ranks wait for each other's files, for as long as it allows.
     """
 
-    def __init__(self, attempt: Attempt, writing: Writer | None = None) -> None:
+    def __init__(
+        self,
+        attempt: Attempt,
+        writing: Writer | None = None,
+        group: dist.ProcessGroup | None = None,
+    ) -> None:
         self._attempt = attempt
+        self._group = group
+        self._kept: frozenset[Path] = frozenset()
         self._writer = writing
         self._beside = (
             writing is not None
@@ -127,7 +137,7 @@ class Checkpointer:
         found: dict[str, Any] = {}
         if self._rank == 0:
             found = self._find()
-        answer = exchange(found)[0]
+        answer = exchange(found, self._group)[0]
         self._raise(answer["word"], answer["reason"])
         self._serial = answer["serial"]
         saved = (
@@ -157,6 +167,10 @@ class Checkpointer:
         # A person may start the attempt again by hand. What its earlier process left of its saves
         # is never taken for one of these.
         return {"word": "committed", "reason": "", "serial": secrets.randbits(48), **place}
+
+    def keep(self, paths: frozenset[Path]) -> None:
+        """From the next save on, leave these out when older checkpoints are removed."""
+        self._kept = paths
 
     # -- saving -----------------------------------------------------------------------------------
     def due(self, step: int) -> bool:
@@ -242,7 +256,13 @@ class Checkpointer:
     def _take_off(self, target: Path, step: int, files: Files) -> None:
         self._serial += 1
         part = Part(
-            target, step, self._serial, self._rank, self._world_size, dict(files), self._rejected
+            target,
+            step,
+            self._serial,
+            self._rank,
+            self._world_size,
+            dict(files),
+            self._rejected | self._kept,
         )
         flight = self._flight = _Flight(part, time.monotonic())
         self._last_step, self._tried_step, self._last_at = step, step, flight.began
@@ -331,7 +351,7 @@ class Checkpointer:
         assert flight is not None
         self._wait_staged(flight)
         self._listen(flight, None)
-        said = exchange([flight.word, flight.reason, self._writer is not None])
+        said = exchange([flight.word, flight.reason, self._writer is not None], self._group)
         word, reason = next(
             ((word, reason) for word, reason, _ in said if word in ("failed", "fenced")),
             ("committed", ""),
@@ -343,7 +363,7 @@ class Checkpointer:
             else:
                 self._commit(flight)
             word, reason = (flight.word, flight.reason) if word == "committed" else (word, reason)
-        word, reason = exchange([word, reason])[0]
+        word, reason = exchange([word, reason], self._group)[0]
         self._flight = None
         self._landed(flight.part.step, word, reason, must)
 

@@ -18,6 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from . import cgroups
+
 _ALIGNMENT = 64
 
 
@@ -87,6 +89,8 @@ def _check_room(more: int) -> None:
         free = next(
             int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")
         )
+    of_cgroup = cgroups.free()
+    free = free if of_cgroup is None else min(free, of_cgroup)
     if more > free:
         raise OSError(
             errno.ENOMEM,

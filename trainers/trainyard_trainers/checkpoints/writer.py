@@ -23,11 +23,12 @@ from typing import Literal, NamedTuple, NoReturn
 
 import torch
 
-from ..common.attempt import Attempt
-from ..common.exits import CheckpointFailed, Fenced
-from ..common.files import write_json
-from . import checkpoint
-from .checkpoint import FileEntry
+from trainyard_job.checkpoints import checkpoint
+from trainyard_job.checkpoints.checkpoint import FileEntry
+from trainyard_job.common.attempt import Attempt
+from trainyard_job.common.exits import CheckpointFailed, Fenced
+from trainyard_job.common.files import write_json
+
 from .staging import Placed, SharedMemory, identity, replaced
 
 #: Linux, <sys/prctl.h>.

@@ -20,12 +20,14 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from trainyard_job.checkpoints.checkpoint import Saved
+
 from .. import loop
-from ..checkpoints.checkpoint import Saved
 from ..checkpoints.checkpointer import Files, load, load_own, rank_file
 from ..common import config, packages, seeds
 from ..common.bounds import PART, POSITIVE, Bound, at_least
 from ..common.config import ConfigError
+from ..common.meaning import Meaning
 from ..loop import StepResult, Turn
 from ..loop.data import Stream, check_batch
 from ..parallel import data_parallel
@@ -35,23 +37,37 @@ DIGITS = "digits"
 
 @dataclass(frozen=True)
 class ClassifyConfig(loop.LoopConfig):
-    """`data`: 'digits', or a file with `images` (count, height, width) or (count, channels, height,
-    width) and `labels` (count,).
+    """What images, which network, and how it is trained."""
 
-    `batch`: images a rank and step; `validation_share`: of all images, held out by `seed`;
-    `hidden`: units of the hidden layer; `evaluate_every`: steps between two looks at the accuracy,
-    0 for one at the end only.
-    """
-
-    model: Literal["mlp", "conv"] = "mlp"
-    data: str = DIGITS
-    batch: Annotated[int, at_least(1)] = 32
-    learning_rate: Annotated[float, POSITIVE] = 0.002
-    weight_decay: Annotated[float, at_least(0)] = 0.01
-    hidden: Annotated[int, at_least(1)] = 64
-    dropout: Annotated[float, PART] = 0.1
-    validation_share: Annotated[float, Bound("must be between 0 and 1", gt=0, lt=1)] = 0.2
-    evaluate_every: Annotated[int, at_least(0)] = 0
+    model: Annotated[
+        Literal["mlp", "conv"],
+        Meaning("mlp: one hidden layer; conv: two convolutions, a pooling, one hidden layer"),
+    ] = "mlp"
+    data: Annotated[
+        str,
+        Meaning(
+            "'digits', or a .pt or .npz file with images (count, height, width) or (count, "
+            "channels, height, width) and labels (count,)",
+            free=True,  # the images themselves are compared
+        ),
+    ] = DIGITS
+    batch: Annotated[int, at_least(1), Meaning("images a rank and step")] = 32
+    learning_rate: Annotated[float, POSITIVE, Meaning("AdamW's")] = 0.002
+    weight_decay: Annotated[float, at_least(0), Meaning("AdamW's")] = 0.01
+    hidden: Annotated[int, at_least(1), Meaning("units of the hidden layer")] = 64
+    dropout: Annotated[
+        float, PART, Meaning("share of the hidden units that are left out in training")
+    ] = 0.1
+    validation_share: Annotated[
+        float,
+        Bound("must be between 0 and 1", gt=0, lt=1),
+        Meaning("share of all images that is held out, chosen by the seed"),
+    ] = 0.2
+    evaluate_every: Annotated[
+        int,
+        at_least(0),
+        Meaning("steps between two looks at the accuracy; 0: one, at the end", free=True),
+    ] = 0
 
 
 @dataclass(frozen=True)

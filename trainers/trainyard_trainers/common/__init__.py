@@ -1,1 +1,1 @@
-"""What every room uses: exits, failures, configuration, files, and agreement among the ranks."""
+"""What every room uses: failures, configuration, seeds, and agreement among the ranks."""

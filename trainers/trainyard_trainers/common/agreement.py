@@ -36,14 +36,14 @@ class Agreement(NamedTuple):
         )
 
 
-def exchange(value: Any) -> list[Any]:
+def exchange(value: Any, group: dist.ProcessGroup | None = None) -> list[Any]:
     """Every rank's JSON value, in the order of ranks. torch's own object collectives need numpy,
     which a node may not have.
     """
     text = bytearray(json.dumps(value).encode())
-    sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(dist.get_world_size())]
-    dist.all_gather(sizes, torch.tensor([len(text)], dtype=torch.int64))
+    sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(dist.get_world_size(group))]
+    dist.all_gather(sizes, torch.tensor([len(text)], dtype=torch.int64), group=group)
     longest = int(max(int(size) for size in sizes))
     parts = [torch.zeros(longest, dtype=torch.uint8) for _ in sizes]
-    dist.all_gather(parts, torch.frombuffer(text.ljust(longest), dtype=torch.uint8))
+    dist.all_gather(parts, torch.frombuffer(text.ljust(longest), dtype=torch.uint8), group=group)
     return [json.loads(bytes(part.tolist())) for part in parts]

@@ -20,15 +20,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union
 
+from trainyard_job.common.exits import ConfigError
+
 from .failure import record_exception
+from .meaning import below
+
+#: ConfigError is of this module, too: programs of users know it by it.
+__all__ = ["ConfigError", "build", "describe", "parse", "read_file", "read_words"]
 
 T = TypeVar("T")
-
-
-class ConfigError(ValueError):
-    """A key or value that does not fit; the message names the key, what was wrong and what would be
-    right.
-    """
 
 
 def parse(kind: type[T], argv: Sequence[str] | None = None, *, prog: str = "") -> T:
@@ -49,7 +49,7 @@ def parse(kind: type[T], argv: Sequence[str] | None = None, *, prog: str = "") -
 
 
 def describe(kind: type[Any], prefix: str = "") -> list[str]:
-    """One line for every key: its name, its type and its default."""
+    """Of every key its name, type and default, and below them what it means."""
     lines: list[str] = []
     hints = typing.get_type_hints(kind)
     for field in dataclasses.fields(kind):
@@ -58,7 +58,8 @@ def describe(kind: type[Any], prefix: str = "") -> list[str]:
         if nested is not None:
             lines += describe(nested, f"{key}.")
         else:
-            lines.append(f"  --{key:34} {_type_name(hints[field.name])}, default {_default(field)}")
+            line = f"  --{key:34} {_type_name(hints[field.name])}, default {_default(field)}"
+            lines.append(line + below(kind, field.name))
     return lines
 
 

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from .files import write_text
+from trainyard_job.common.files import write_text
 
 PROGRAM = "neuron_parallel_compile"
 #: Set by neuron_parallel_compile for the command that it runs.

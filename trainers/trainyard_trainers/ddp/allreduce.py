@@ -25,6 +25,7 @@ import torch.distributed as dist
 
 from ..common.agreement import exchange
 from ..parallel import node_memory
+from .looks import Looks
 
 #: A reduction that takes longer than this has lost a rank that nobody saw dying; the process
 #: group's own time, too.
@@ -32,10 +33,7 @@ DEADLINE_SECONDS = 300.0
 #: What one node sends another at a step must fit into a socket's buffers: all send before any
 #: receives.
 _MOST_BYTES = 32768
-#: How a rank waits. With a core of its own it looks again and again; where ranks share cores it
-#: soon sleeps, for the scheduler gives those who slept the next turn (sched_yield alone was slower
-#: with eight ranks on two cores), and longer each time.
-_LOOKS_ALONE, _LOOKS_SHARED = 400, 4
+#: How long a rank sleeps that has looked often enough (looks.py), and longer each time.
 _NAP_SECONDS, _LONGEST_NAP_SECONDS = 0.0001, 0.001
 _LOOK_SECONDS = 0.05
 #: A launcher that looks every 0.05 s shall see the rank that died before it sees those that fail
@@ -167,9 +165,7 @@ class Shared:
         self._place = place
         self._step = 0
         self._first = place.ranks[0]
-        self._looks = (
-            _LOOKS_ALONE if len(place.ranks) <= len(os.sched_getaffinity(0)) else _LOOKS_SHARED
-        )
+        self._looks = Looks(len(place.ranks), len(os.sched_getaffinity(0)))
         self._links: Links | None = None
         self._peers: Peers | None = None
         self._lay_out(width)
@@ -284,11 +280,14 @@ class Shared:
 
     def _await(self, marks: memoryview, mark: int) -> None:
         expected = bytes([mark]) * len(marks)
-        for _ in range(self._looks):
+        began = time.monotonic()
+        for _ in range(self._looks.count):
             if marks == expected:
-                return
+                break
             os.sched_yield()
-        nap, began, looked = _NAP_SECONDS, time.monotonic(), time.monotonic()
+        looked = time.monotonic()
+        self._looks.took(looked - began)
+        nap, began = _NAP_SECONDS, looked
         while marks != expected:
             time.sleep(nap)
             nap, now = min(nap * 1.2, _LONGEST_NAP_SECONDS), time.monotonic()

@@ -24,12 +24,14 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from trainyard_job.checkpoints.checkpoint import Saved
+
 from .. import loop
-from ..checkpoints.checkpoint import Saved
 from ..checkpoints.checkpointer import Files, load, load_own, rank_file
 from ..common import config, seeds
 from ..common.agreement import LOSS, SLOTS
 from ..common.bounds import NOT_NEGATIVE, PART, POSITIVE
+from ..common.meaning import Meaning
 from ..loop import StepResult, Turn
 from ..loop.data import Stream, check_batch
 from . import allreduce
@@ -41,11 +43,15 @@ BLOCK_STEPS = 64
 
 @dataclass(frozen=True)
 class DdpConfig(loop.LoopConfig):
-    """The tutorial's job. `noise`: standard deviation of what is added to each batch's inputs."""
+    """How the linear layer is trained."""
 
-    learning_rate: Annotated[float, POSITIVE] = 0.01
-    momentum: Annotated[float, PART] = 0.9
-    noise: Annotated[float, NOT_NEGATIVE] = 0.01
+    learning_rate: Annotated[float, POSITIVE, Meaning("as in torch.optim.SGD")] = 0.01
+    momentum: Annotated[float, PART, Meaning("as in torch.optim.SGD")] = 0.9
+    noise: Annotated[
+        float,
+        NOT_NEGATIVE,
+        Meaning("standard deviation of what each rank adds to its batches' inputs"),
+    ] = 0.01
 
 
 def make_samples(seed: int) -> tuple[Tensor, Tensor]:

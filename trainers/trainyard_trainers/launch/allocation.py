@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..common import places
+from trainyard_job.common import places
 
 #: Rendezvous ports: below Linux's ephemeral range (from 32768), clear of Slurm's 6817 and 6818.
 FIRST_PORT, PORTS = 10000, 10000
@@ -34,8 +34,9 @@ class Job:
         return self.attempt_dir.parents[1]
 
     @property
-    def files_dir(self) -> Path:
-        return self.attempt_dir / places.FILES
+    def work_dir(self) -> Path:
+        """Where the program runs: the same at each attempt, with the files that the user gave."""
+        return self.run_dir / places.WORK
 
     def error_file(self, node: str) -> Path:
         """Where the program of a node leaves its exception."""
@@ -55,12 +56,12 @@ class Job:
         return self.run_dir / places.OUTPUT
 
     def command(self) -> list[str]:
-        """The program and its arguments; a script becomes the path of the file that the bundle
-        brought.
+        """The program and its arguments; a script becomes the path of a file of the working
+        directory.
         """
         program = [str(part) for part in self.document["program"]]
         if program[0] != "-m":
-            program[0] = str(self.files_dir / program[0])
+            program[0] = str(self.work_dir / program[0])
         return [*program, *map(str, self.document.get("arguments") or [])]
 
     def environment(self) -> dict[str, str]:

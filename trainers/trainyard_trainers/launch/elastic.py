@@ -15,18 +15,19 @@ import logging
 import os
 import signal
 import sys
-import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from trainyard_job.common.exits import STOPPED
+from trainyard_job.common.signals import FORWARDED
+
 from ..common import failure
-from ..common.exits import STOPPED
 from ..common.failure import Failure
-from ..common.signals import FORWARDED
 from . import descendants, ended_well, loopback, program
 from .allocation import Allocation
 
@@ -103,8 +104,8 @@ def _forked(command: Sequence[str]) -> None:
     Path("/proc/self/comm").write_text(f"trainer-{os.environ['RANK']}"[:15])
     try:
         program.run(command)
-    except Exception:
-        traceback.print_exc()
+    except Exception as error:
+        program.show(type(error), error, error.__traceback__)
         raise
 
 
@@ -138,6 +139,7 @@ def run(
     subprocess_handler.Popen = ended_well.Popen  # type: ignore[attr-defined]
     config, interpreter, worker = torchrun.config_from_args(arguments)
     _keep_sigterm(config, placement)
+    _leave_in_order(placement.node_rank)
     try:
         if forked:
             config.start_method = "fork"
@@ -145,8 +147,8 @@ def run(
         else:
             elastic_launch(config, interpreter)(*worker)
     except ChildFailedError as error:
-        return _first_failure(*error.get_first_failure())
-    return Failure(0)
+        return first_failure(error.failures)
+    return Failure(0, remark=ended_well.remark())
 
 
 def _quiet() -> None:
@@ -166,7 +168,54 @@ def _keep_sigterm(config: Any, placement: Placement) -> None:
             loopback.keep_stores("torch.distributed.elastic.rendezvous.static_tcp_rendezvous")
 
 
-def _first_failure(rank: int, first: Any) -> Failure:
-    words = f"trainyard: rank {rank} ended with exit code {first.exitcode}"
+#: So long the host of the rendezvous waits for the others to say that they have left.
+_LEAVE_SECONDS = 5
+
+
+def _leave_in_order(node_rank: int) -> None:
+    """The first node hosts the store at which all nodes meet at the end. It may see the last one
+    come, and be gone before that one has asked whether all are there: torch then logs an error,
+    the last words of a run that ended well. So each of the others says that it leaves.
+    """
+    meetings: Any = importlib.import_module("torch.distributed.elastic.utils.store")
+    final: Any = importlib.import_module("torch.distributed.elastic.agent.server.api")
+    name = getattr(final, "_TERMINAL_STATE_SYNC_ID", None)
+    if name is not None:  # one more line in the log is no reason to fail
+        meetings.barrier = orderly(meetings.barrier, node_rank, name)
+
+
+def orderly(barrier: Callable[..., None], node_rank: int, final: str) -> Callable[..., None]:
+    """Torch's barrier, of which the host goes last where it is the one of the name `final`."""
+
+    def meet(store: Any, world_size: int, key_prefix: str, *more: Any, **options: Any) -> None:
+        barrier(store, world_size, key_prefix, *more, **options)
+        if key_prefix != final:
+            return
+        left = [f"{final}/left/{rank}" for rank in range(1, world_size)]
+        with contextlib.suppress(RuntimeError):  # torch's errors of a store; all have met
+            if node_rank > 0:
+                store.set(left[node_rank - 1], "1")  # which waits for no answer
+            elif left:
+                store.wait(left, timedelta(seconds=_LEAVE_SECONDS))
+
+    return meet
+
+
+def first_failure(failures: Mapping[int, Any]) -> Failure:
+    """Of torch's failed workers, by rank, the one that failed first, and of its own accord."""
+    ends = {
+        rank: failure.of_worker(one.exitcode, rank, Path(one.error_file), one.pid)
+        for rank, one in failures.items()
+    }
+
+    def order(rank: int) -> tuple[bool, int, bool, float, int]:
+        # Torch knows the second only. Within it an exception says more than a signal.
+        at = failure.read_error_file(Path(failures[rank].error_file)).at
+        seconds = float(failures[rank].timestamp) if at is None else at
+        followed = ends[rank].kind in ("peer", "stopped")
+        return followed, int(seconds), ends[rank].signal is not None, seconds, rank
+
+    first = min(ends, key=order)
+    words = f"trainyard: rank {first} ended with exit code {failures[first].exitcode}"
     print(words, file=sys.stderr, flush=True)
-    return failure.of_worker(first.exitcode, rank, Path(first.error_file), first.pid)
+    return ends[first]

@@ -3,7 +3,8 @@ at exit when a thread of theirs still runs.
 
 A gloo process group that the program did not destroy does so about every second time ("terminate
 called without an active exception"). So we destroy the group before the interpreter ends, and leave
-a mark: a crash after the mark is no failure of the program.
+a mark: a crash after the mark is no failure of the program. While its own exit handlers run, only a
+crash counts so: what kills the process from outside may have kept them from saving something.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from ..common.failure import Failure
 
 #: A group whose peers hang may hang itself, and must not keep a program from ending.
 _DESTROY_SECONDS = 10
+_CRASHES = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
+#: What a mark says is over.
+_MAIN, _ALL = "main", "all"
 
 
 class Ending:
@@ -32,17 +36,22 @@ class Ending:
         atexit.register(self._at_exit)
 
     def well(self) -> None:
-        """The program itself has ended, and well."""
+        """The program itself has ended, and well; its threads and exit handlers come now."""
         self._well = True
+        atexit.register(self._leave, _MAIN)  # the last that registers is the first that runs
 
     def _at_exit(self) -> None:
-        if not self._well or os.getpid() != self._pid:  # a child that was forked from the program
+        if self._well and os.getpid() == self._pid:  # no child that was forked from the program
+            self._leave(_ALL)
+            _destroy_process_group()
+
+    def _leave(self, over: str) -> None:
+        if os.getpid() != self._pid:
             return
         with contextlib.suppress(OSError, KeyError):
             mark = _mark(Path(os.environ["TRAINYARD_ATTEMPT_DIR"]), self._pid)
             mark.parent.mkdir(exist_ok=True)
-            mark.touch()
-        _destroy_process_group()
+            mark.write_text(over)
 
 
 def _destroy_process_group() -> None:
@@ -67,17 +76,22 @@ def _mark(attempt_dir: Path, pid: int) -> Path:
     return attempt_dir / "ended-well" / f"{node}.{pid}"
 
 
-def is_marked(attempt_dir: Path, pid: int) -> bool:
-    """Whether the program of this process, on this node, ended well."""
-    return _mark(attempt_dir, pid).exists()
+def was_well(attempt_dir: Path, pid: int, number: int) -> bool:
+    """Whether the program of this process, on this node, had ended well when the signal came."""
+    try:
+        over = _mark(attempt_dir, pid).read_text()
+    except OSError:
+        return False
+    return over == _ALL or (over == _MAIN and number in _CRASHES)
 
 
 def judged(end: Failure, attempt_dir: Path) -> Failure:
     """The end of a process by its program's end, if that was well."""
-    if end.signal is None or end.pid is None or not is_marked(attempt_dir, end.pid):
+    if end.signal is None or end.pid is None:
         return end
-    _say(end.pid, end.signal)
-    return Failure(0)
+    if not was_well(attempt_dir, end.pid, end.signal):
+        return end
+    return Failure(0, remark=_say(end.pid, end.signal))
 
 
 class Popen(subprocess.Popen):  # type: ignore[type-arg]
@@ -87,22 +101,41 @@ class Popen(subprocess.Popen):  # type: ignore[type-arg]
 
     def poll(self) -> int | None:
         code = super().poll()
-        if (
-            code is None
-            or code >= 0
-            or not is_marked(Path(os.environ["TRAINYARD_ATTEMPT_DIR"]), self.pid)
-        ):
+        if code is None or code >= 0:
+            return code
+        if not was_well(Path(os.environ["TRAINYARD_ATTEMPT_DIR"]), self.pid, -code):
             return code
         if not self._told:
-            _say(self.pid, -code)
+            _REMARKS.append(_say(self.pid, -code))
             self._told = True
         return 0
 
 
-def _say(pid: int, number: int) -> None:
+#: What this process has said of its workers.
+_REMARKS: list[str] = []
+
+
+def remark() -> str | None:
+    """The first of its workers that crashed after a good end, and how many others did."""
+    if not _REMARKS:
+        return None
+    more = f"; so did {len(_REMARKS) - 1} more" if len(_REMARKS) > 1 else ""
+    return f"{_REMARKS[0]}{more}"
+
+
+def _say(pid: int, number: int) -> str:
+    """Write it to the job's log; the run's timeline gets it, too."""
     text = (
-        f"trainyard: process {pid} was killed by signal {number} after its program had ended well: "
+        f"process {pid} was killed by {_name(number)} after its program had ended well: "
         "it counts as ended well"
     )
     with contextlib.suppress(OSError):
-        print(text, file=sys.stderr, flush=True)
+        print(f"trainyard: {text}", file=sys.stderr, flush=True)
+    return text
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ..common.files import write_text
+from trainyard_job.common.files import write_text
 
 INSTALL_TIMEOUT_SECONDS = 3600
 #: Written last into an environment: without it there is half of one.
@@ -32,6 +32,11 @@ CONDA_HOMES = (
 )
 UV_HOMES = ("/usr/local/bin", "/root/.local/bin", "/root/.cargo/bin")
 _LAST_LINES = 8
+#: Counts the ways in which an environment was put together: one that was made otherwise stays on
+#: the shared filesystem, and is not used.
+_LAYOUT = 2
+#: Prints where an interpreter keeps packages; on some systems those with libraries lie elsewhere.
+_PACKAGES = "import sysconfig; print('\\n'.join(map(sysconfig.get_path, ('purelib', 'platlib'))))"
 
 
 class EnvironmentFailed(Exception):
@@ -60,7 +65,8 @@ class Wanted:
 
     @property
     def name(self) -> str:
-        return "job-" + hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()[:20]
+        made_of = json.dumps([_LAYOUT, asdict(self)])
+        return "job-" + hashlib.sha256(made_of.encode()).hexdigest()[:20]
 
 
 def _own_version() -> str:
@@ -201,11 +207,18 @@ def see(base: str, python: Path) -> None:
 
     Whatever it has itself comes first.
     """
-    packages = [
-        command([program, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).strip()
-        for program in (base, str(python))
+    directories = {program: _packages(program) for program in (base, str(python))}
+    # The base may itself see another environment by such a file. Python reads the files of a
+    # directory that `addsitedir` adds, but not those of one that a plain line names.
+    lines = [
+        f"import site; site.addsitedir({directory!r})\n"
+        for directory in dict.fromkeys(directories[base])
     ]
-    Path(packages[1], "base.pth").write_text(packages[0] + "\n")
+    Path(directories[str(python)][0], "base.pth").write_text("".join(lines), encoding="utf-8")
+
+
+def _packages(python: str) -> list[str]:
+    return command([python, "-c", _PACKAGES]).splitlines()
 
 
 def find(name: str, homes: Sequence[str]) -> str:

@@ -5,8 +5,9 @@ node.
 
 Reads `job.json` (the fields of the job bundle) and `hosts` (lines `<node name> <address>`) of the
 attempt's directory. Writes `launch-<node>.json` there: `{node, attempt, pid, started, ended,
-exitCode, signal, rank, kind, error, traceback, failedPid}`; the fields after `started` come with
-the end. Standard library only: this process waits while torch works in its child.
+exitCode, signal, rank, kind, error, traceback, failedPid, exception, lasting, memory, remark}`;
+the fields after `started` come with the end. Standard library only: this process waits while torch
+works in its child.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import contextlib
 import faulthandler
 import json
 import os
+import resource
 import signal
 import sys
 import threading
@@ -25,19 +27,28 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from ..checkpoints import checkpoint
-from ..common import failure, places
-from ..common.exits import STOPPED
+from trainyard_job.checkpoints import checkpoint
+from trainyard_job.common import places
+from trainyard_job.common.exits import STOPPED
+from trainyard_job.common.files import write_json
+from trainyard_job.common.signals import FORWARDED
+
+from ..common import failure
 from ..common.failure import Failure
-from ..common.files import write_json
-from ..common.signals import FORWARDED
-from . import descendants, ended_well, environments, launchers
+from . import descendants, ended_well, environments, job_secrets, launchers
 from .allocation import Allocation, Job, Node
-from .other_parts import OtherParts, tell
+from .other_parts import OtherParts, let_others_say_the_same, tell
 from .out_of_memory import MemoryWatch
 from .step_daemon import StepDaemon
 
-LIBRARY = Path(__file__).resolve().parents[2]
+#: Where our packages lie: on a node in one directory, in a clone in two.
+LIBRARY = tuple(
+    dict.fromkeys(
+        map(str, [Path(__file__).resolve().parents[2], Path(places.__file__).resolve().parents[2]])
+    )
+)
+#: Each node has it at the same place, beside the library.
+AGENT = Path(LIBRARY[0]).parent / "bin" / "trainyard-agent"
 #: Says, across the exec into it, that this is the job's own environment.
 ENTERED = "TRAINYARD_JOB_ENVIRONMENT"
 #: More than a report with its traceback takes.
@@ -50,9 +61,9 @@ def _set_environment(job: Job, on_loopback: bool) -> None:
     """Everything below must be in place before torch is imported."""
     os.environ.update(job.environment())
     os.environ["PYTHONPATH"] = os.pathsep.join(
-        [str(job.files_dir), str(LIBRARY), *filter(None, [os.environ.get("PYTHONPATH")])],
+        [str(job.work_dir), *LIBRARY, *filter(None, [os.environ.get("PYTHONPATH")])],
     )
-    sys.path[:0] = [str(job.files_dir), str(LIBRARY)]
+    sys.path[:0] = [str(job.work_dir), *LIBRARY]
     os.environ["PYTHONUNBUFFERED"] = "1"
     # When a library crashes, the stacks in the job's log are its only trace. So this is on from
     # the first import.
@@ -68,8 +79,8 @@ def _set_environment(job: Job, on_loopback: bool) -> None:
     # Where it cannot be made, a program that needs it says so better than we could.
     with contextlib.suppress(OSError):
         job.output_dir.mkdir(exist_ok=True)
-    if job.files_dir.is_dir():
-        os.chdir(job.files_dir)
+    if job.work_dir.is_dir():
+        os.chdir(job.work_dir)
 
 
 def _child(job: Job, node: Node, pipe: int) -> NoReturn:
@@ -115,19 +126,11 @@ def _wait(pid: int, pipe: int, job: Job, error_file: Path) -> Failure:
     ):  # all writers are dead; what the child wrote fits into the pipe
         chunks.append(chunk)
     if chunks:
-        report = json.loads(b"".join(chunks))
-        return replace(
-            end,
-            signal=report["signal"],
-            rank=report["rank"],
-            error=report["error"],
-            traceback=report["traceback"],
-            pid=report["failedPid"],
-        )
+        report = Failure.from_json(json.loads(b"".join(chunks)))
+        return replace(report, exit_code=end.exit_code)
     if end.signal == signal.SIGTERM:
         return Failure(STOPPED)
-    error, stack = failure.read_error_file(error_file)
-    return replace(end, error=error, traceback=stack)
+    return end.told(failure.read_error_file(error_file))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -147,7 +150,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         "started": time.time(),
     }
     write_json(report, about)
-    if problem := _enter_environment(job):
+    _make_no_cores()
+    if problem := job_secrets.take(job, AGENT) or _enter_environment(job):
         write_json(report, {**about, "ended": time.time(), **problem.as_json()})
         return 1
     room = _keep_room(report)
@@ -169,6 +173,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     tell(job.attempt_dir, end)
     _write_end(report, {**about, "ended": time.time(), **end.as_json()}, room)
+    return _exit_code(end, job, node)
+
+
+def _make_no_cores() -> None:
+    """A core has all that was in memory, secrets of the job too, and would be exported. A program
+    that wants one raises its limit.
+    """
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
+def _exit_code(end: Failure, job: Job, node: Node) -> int:
+    let_others_say_the_same(job.attempt_dir, end, set(node.names) - {node.name})
     return end.exit_code or 0
 
 
@@ -194,7 +210,7 @@ def _enter_environment(job: Job) -> Failure | None:
         return Failure(1, error=f"job.pythonEnvironment cannot be made: {short}")
     os.environ[ENTERED] = str(python)
     os.environ["PYTHONPATH"] = os.pathsep.join(
-        [str(LIBRARY), *filter(None, [os.environ.get("PYTHONPATH")])]
+        [*LIBRARY, *filter(None, [os.environ.get("PYTHONPATH")])]
     )
     command = [str(python), "-m", "trainyard_trainers.launch", str(job.attempt_dir)]
     return os.execv(python, command)  # noqa: S606

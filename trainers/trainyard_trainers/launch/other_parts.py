@@ -9,16 +9,24 @@ peers in a collective does not react to SIGTERM, so its launcher ends it sooner.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import threading
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
+from trainyard_job.common import places
+
+from ..common.exceptions import ENVIRONMENT
 from ..common.failure import Failure
 
 #: Between the request to end and the end by force, once another part has failed.
 PATIENCE_SECONDS = 2.0
+#: So long a part that misses something (a module, the script) waits for the others' ends: if all
+#: nodes miss it, another attempt is of no use.
+SAME_SECONDS = 3.0
 _POLL_SECONDS = 0.1
 _MARK = "part-failed"
 
@@ -31,6 +39,25 @@ def tell(attempt_dir: Path, end: Failure) -> None:
     if end.kind not in (None, "stopped"):
         with contextlib.suppress(OSError):
             (attempt_dir / _MARK).touch()
+
+
+def let_others_say_the_same(attempt_dir: Path, end: Failure, others: Iterable[str]) -> None:
+    """After this part's report, and before its end makes Slurm end the other parts."""
+    if end.lasting != ENVIRONMENT:
+        return
+    pending, deadline = list(others), time.monotonic() + SAME_SECONDS
+    while pending and time.monotonic() < deadline:
+        if _has_ended(attempt_dir / places.launch_report(pending[-1])):
+            pending.pop()
+        else:
+            time.sleep(_POLL_SECONDS)
+
+
+def _has_ended(report: Path) -> bool:
+    try:
+        return "ended" in json.loads(report.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
 
 
 class OtherParts:

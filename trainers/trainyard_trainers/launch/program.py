@@ -6,14 +6,21 @@ python -m trainyard_trainers.launch.program [-m module | script] arguments...
 
 from __future__ import annotations
 
+import os
 import runpy
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from traceback import format_exception
+from types import TracebackType
 
-from ..common.failure import record_exception
-from ..common.signals import FORWARDED
+from trainyard_job.common.exits import CHECKPOINT_FAILED, FENCED, CheckpointFailed, Fenced
+from trainyard_job.common.signals import FORWARDED
+
+from ..common import exceptions
+from ..common.failure import SECRETS, record, record_exception, without_secrets
 from .ended_well import Ending
 
 
@@ -28,6 +35,19 @@ def _imported(module: str) -> Callable[[list[str]], int] | None:
     )
 
 
+def show(kind: type[BaseException], error: BaseException, stack: TracebackType | None) -> None:
+    """Print an exception as Python does, from the program's own first line on, and without the
+    job's secrets.
+    """
+    own = exceptions.own_part(stack)
+    if os.environ.get(SECRETS):
+        print(
+            without_secrets("".join(format_exception(error.with_traceback(own)))), file=sys.stderr
+        )
+    else:
+        sys.__excepthook__(kind, error.with_traceback(own), own)  # it prints what the error holds
+
+
 def run(program: Sequence[str]) -> None:
     """Run `['-m', module, *arguments]` or `[script, *arguments]`; returns when it ends well, else
     raises what it raised.
@@ -37,6 +57,7 @@ def run(program: Sequence[str]) -> None:
             number, signal.SIG_DFL
         )  # torchrun's or launch's handlers came over the fork; the program starts clean
     ending = Ending()
+    sys.excepthook = show  # of a program that sets its own, that one counts
     try:
         if program[0] == "-m" and (entry := _imported(program[1])) is not None:
             sys.argv = list(program[1:])
@@ -50,7 +71,13 @@ def run(program: Sequence[str]) -> None:
             runpy.run_path(program[0], run_name="__main__")
     except SystemExit as end:
         if end.code not in (None, 0):
+            if (account := exceptions.account_of_exit(end)) is not None:
+                record(account)
             raise
+    except (CheckpointFailed, Fenced) as error:
+        record_exception(error)
+        traceback.print_exc()
+        sys.exit(FENCED if isinstance(error, Fenced) else CHECKPOINT_FAILED)
     except BaseException as error:
         record_exception(error)
         raise

@@ -21,11 +21,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from trainyard_job.common.exits import STOPPED
+from trainyard_job.common.files import write_json
+from trainyard_job.common.signals import FORWARDED
+
 from ..common import failure
-from ..common.exits import STOPPED
 from ..common.failure import Failure
-from ..common.files import write_json
-from ..common.signals import FORWARDED
 from . import ended_well, loopback, program
 from .allocation import Allocation
 
@@ -96,11 +97,10 @@ def run(command: Sequence[str], before: Callable[[], None] = lambda: None) -> No
         return
     _forward_to(pid)
     end = ended_well.judged(failure.of_status(os.waitpid(pid, 0)[1], pid), attempt_dir)
-    error, stack = failure.read_error_file(error_file)
     end = (
         Failure(STOPPED, rank=int(rank))
         if end.signal == signal.SIGTERM
-        else replace(end, rank=int(rank), error=error, traceback=stack)
+        else replace(end.told(failure.read_error_file(error_file)), rank=int(rank))
     )
     write_json(report, {**about, "ended": time.time(), **end.as_json()})
     if end.kind == "stopped":
@@ -199,7 +199,7 @@ def outcome(allocation: Allocation, exit_code: int) -> Failure:
     )
     causes = [rank for rank in failed if _of(rank).kind != "peer"] or failed
     if causes:
-        return _seen_from_here(allocation, causes[0])
+        return _seen_from_here(allocation, causes)
     unended = [rank for rank in here if "ended" not in rank]
     if unended:  # its keeper was killed together with it
         return Failure(128 + signal.SIGKILL, int(signal.SIGKILL), unended[0]["rank"])
@@ -213,12 +213,23 @@ def outcome(allocation: Allocation, exit_code: int) -> Failure:
         return Failure(1, error=f"WrongWorldSize: {error}")
     number = -exit_code if exit_code < 0 else exit_code - 128
     # Codes above are no signals: a launcher's own -43 comes as 213.
-    return Failure(128 + number, number) if 0 < number < signal.NSIG else Failure(exit_code)
+    if 0 < number < signal.NSIG:
+        return Failure(128 + number, number)
+    remarks = [rank["remark"] for rank in here if rank.get("remark")]
+    return Failure(exit_code, remark=remarks[0] if remarks else None)
 
 
-def _seen_from_here(allocation: Allocation, first: dict[str, Any]) -> Failure:
-    if first["node"] == allocation.node.name:
-        return _of(first)
+def _seen_from_here(allocation: Allocation, causes: Sequence[dict[str, Any]]) -> Failure:
+    """The first cause on its own node; on others a consequence, unless they say the very same:
+    what is missing on all nodes stays missing.
+    """
+    first = causes[0]
+    for cause in causes:
+        same = cause is first or (
+            cause.get("lasting") and cause.get("exception") == first.get("exception")
+        )
+        if cause["node"] == allocation.node.name and same:
+            return _of(cause)
     print(
         f"trainyard: rank {first['rank']} on {first['node']} failed first",
         file=sys.stderr,
@@ -231,14 +242,7 @@ def _of(report: dict[str, Any]) -> Failure:
     """A rank that has not ended has not failed."""
     if "ended" not in report:
         return Failure(0)
-    return Failure(
-        report["exitCode"],
-        report["signal"],
-        report["rank"],
-        report["error"],
-        report["traceback"],
-        report.get("failedPid"),
-    )
+    return Failure.from_json(report)
 
 
 def _all(allocation: Allocation) -> list[dict[str, Any]]:

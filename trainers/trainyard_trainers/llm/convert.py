@@ -2,8 +2,8 @@
 larger than memory can be converted.
 
 Both ways any number of tensor-parallel ranks will do. What was written is checked before it
-appears: the logits of transformers' LlamaForCausalLM, which reads the Hugging Face directory,
-against those of our model, which reads the checkpoint.
+appears: the logits of transformers' own model, which reads the Hugging Face directory, against
+those of our model, which reads the checkpoint.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from ..checkpoints import checkpoint
+from trainyard_job.checkpoints import checkpoint
+from trainyard_job.common.files import fsync_directory
+
 from ..common.config import ConfigError
-from ..common.files import fsync_directory
 from ..common.packages import needed
 from ..parallel import nxd_layout
 from ..parallel.layers import PlainLayers
 from ..parallel.nxd_layout import Checkpoint
 from ..parallel.partition import tp_dim
 from . import config as llm_config
-from . import safetensors_format
+from . import lora, safetensors_format, special_tokens
 from .config import ModelConfig
 from .model import Llama, parameter_shapes
 from .safetensors_format import Directory, Entry
@@ -65,7 +66,7 @@ class Converted:
     """What was written.
 
     `difference`: the largest between the logits, None when they were not compared, for the reason
-    in `unchecked`.
+    in `unchecked`. `unknown`: keys of config.json for which nothing named a token.
     """
 
     path: Path
@@ -74,6 +75,7 @@ class Converted:
     bytes: int
     difference: float | None = None
     unchecked: str = ""
+    unknown: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         said = (
@@ -83,8 +85,13 @@ class Converted:
         )
         return (
             f"{self.path}: {self.tensors} tensors in {self.files} file(s), {self.bytes / 1e6:.1f} "
-            f"MB; {said}"
+            f"MB; {said}{self._left_open()}"
         )
+
+    def _left_open(self) -> str:
+        if not self.unknown:
+            return ""
+        return f"; {' and '.join(self.unknown)} not known: null (--tokenizer or --config name them)"
 
 
 def open_checkpoint(source: Path) -> Checkpoint:
@@ -152,47 +159,49 @@ def to_hf(
     shard_bytes: int = 5_000_000_000,
     config: Path | None = None,
     tokenizer: Path | None = None,
+    base: Path | None = None,
     check: Check = "auto",
 ) -> Converted:
     """Write a directory that transformers reads. dtype: of the weights, None as they are stored.
-    shard_bytes: largest size of a file.
+    shard_bytes: largest size of a file. base: where the model lies whose adapters `source` holds.
 
     Raises ValueError and OSError for what does not fit, FileExistsError, CheckFailed; then `out` is
     not there.
     """
-    found = open_checkpoint(source)
-    document = read_config(found, config)
+    checkpoint = open_checkpoint(source)
+    document = read_config(checkpoint, config)
+    found = lora.merged(checkpoint, base)
     model = llm_config.from_hf(document, "config")
-    entries = [
-        Entry(name, dtype or found.dtype(name), shape)
-        for name, shape in _checked_shapes(found, model).items()
-    ]
+    shapes = _checked_shapes(found, model).items()
+    entries = [Entry(name, dtype or found.dtype(name), shape) for name, shape in shapes]
     with _Output(out) as output:
         shards = _write_shards(output.temporary, entries, shard_bytes, found.blocks)
         stored = str(entries[0].dtype).removeprefix("torch.")
-        _write_config(output.temporary, document, llm_config.to_hf(model, stored))
         if tokenizer is not None:
             _copy_tokenizer(tokenizer, output.temporary)
-        reason = _why_unchecked(check, entries)
-        size = sum(entry.nbytes for entry in entries)
-        converted = Converted(out, len(entries), len(shards), size, unchecked=reason)
+        ids = special_tokens.ids(document, tokenizer)
+        _write_config(output.temporary, document, {**llm_config.to_hf(model, stored), **ids})
+        reason, difference = _why_unchecked(check, entries), None
         if not reason:
             types = {entry.name: entry.dtype for entry in entries}
             difference = check_logits(
                 output.temporary, model, lambda name: found.full(name).to(types[name])
             )
-            converted = replace(converted, difference=difference)
         output.keep()
-    return converted
+    size = sum(entry.nbytes for entry in entries)
+    unknown = special_tokens.unknown(ids)
+    return Converted(out, len(entries), len(shards), size, difference, reason, unknown)
 
 
 def _write_config(directory: Path, document: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
-    """What the model's own config does not know (token ids, for example) is kept."""
+    """What the model's own config does not know is kept."""
     text = json.dumps({**document, **ours}, indent=2) + "\n"
     (directory / "config.json").write_text(text)
 
 
-def _checked_shapes(found: Checkpoint, model: ModelConfig) -> dict[str, tuple[int, ...]]:
+def _checked_shapes(
+    found: Checkpoint | lora.Merged, model: ModelConfig
+) -> dict[str, tuple[int, ...]]:
     """The weights to write, in the model's order; a checkpoint that is not of this model is
     refused.
     """
@@ -207,7 +216,7 @@ def _checked_shapes(found: Checkpoint, model: ModelConfig) -> dict[str, tuple[in
         said = f"lacks {missing[0]}" if missing else f"holds {unknown[0]}"
         raise ValueError(
             f"{found.path} {said}, and the config asks for {len(wanted)} weights by Hugging Face's "
-            "Llama names; "
+            f"names of {model.model_type}; "
             "fused projections (qkv_proj, gate_up_proj) are not read"
         )
     for name, shape in wanted.items():
@@ -218,7 +227,7 @@ def _checked_shapes(found: Checkpoint, model: ModelConfig) -> dict[str, tuple[in
     return wanted
 
 
-def _check_tied(found: Checkpoint, present: set[str]) -> None:
+def _check_tied(found: Checkpoint | lora.Merged, present: set[str]) -> None:
     """Others write the head of tied embeddings, too: it must be the embedding, and is left out."""
     if "lm_head.weight" not in present:
         return
@@ -359,7 +368,7 @@ def check_logits(
 
 def _their_logits(directory: Path, tokens: Tensor, dtype: torch.dtype | None) -> Tensor:
     transformers = needed("transformers", "the comparison of logits (--check)")
-    model = transformers.LlamaForCausalLM.from_pretrained(directory).float().eval()
+    model = transformers.AutoModelForCausalLM.from_pretrained(directory).float().eval()
     for parameter in (
         model.parameters()
     ):  # not its buffers: the rotary angles are float32 whatever the weights are

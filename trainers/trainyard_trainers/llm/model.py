@@ -1,5 +1,6 @@
-"""The Llama model, written once for every parallel backend, with Hugging Face's names for its
-weights.
+"""The Llama model and its relatives, written once for every parallel backend, with Hugging Face's
+names for its weights.
+
 
 RMSNorm before attention and before SwiGLU (Shazeer 2020), rotary position embeddings (Su et al.
 2021), grouped-query attention. Shapes: B sequences of T tokens; a tensor-parallel rank computes its
@@ -8,24 +9,50 @@ heads and its part of the intermediate features and of the vocabulary.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, scaled_dot_product_attention, silu
 from torch.utils.checkpoint import checkpoint
 
 from ..parallel.backend import Layers
-from .config import ModelConfig
+from .config import ModelConfig, RopeScaling
 
 
-def rotary(positions: Tensor, head_size: int, theta: float) -> tuple[Tensor, Tensor]:
+def rotary(positions: Tensor, frequencies: Tensor) -> tuple[Tensor, Tensor]:
     """Cosines and sines for positions (B or 1, T), each (B or 1, 1, T, head_size / 2), in
     float32.
     """
-    exponents = (
-        torch.arange(0, head_size, 2, dtype=torch.float32, device=positions.device) / head_size
-    )
-    angles = positions[:, None, :, None].float() * theta**-exponents
+    angles = positions[:, None, :, None].float() * frequencies
     return angles.cos(), angles.sin()
+
+
+def frequencies(config: ModelConfig, length: int, device: torch.device) -> Tensor:
+    """What a position is multiplied with, for each pair of a head (head_size / 2,), in float32.
+
+    `length`: of the text, which the scaling `dynamic` looks at (as transformers does it).
+    """
+    scaling, size = config.rope_scaling, config.head_size
+    theta = config.rope_theta
+    if scaling.rope_type == "dynamic" and length > config.max_position_embeddings:
+        longer = scaling.factor * length / config.max_position_embeddings - (scaling.factor - 1)
+        theta *= longer ** (size / (size - 2))
+    exponents = torch.arange(0, size, 2, dtype=torch.float32, device=device) / size
+    found = theta**-exponents
+    if scaling.rope_type == "linear":
+        return found / scaling.factor
+    return _llama3(found, scaling) if scaling.rope_type == "llama3" else found
+
+
+def _llama3(found: Tensor, scaling: RopeScaling) -> Tensor:
+    """Llama 3.1's: rotations that the first length saw often stay, those that it saw less than once
+    are divided by the factor, and between the two is a straight passage.
+    """
+    turns = scaling.original_max_position_embeddings * found / (2 * math.pi)
+    low, high = scaling.low_freq_factor, scaling.high_freq_factor
+    kept = ((turns - low) / (high - low)).clamp(0.0, 1.0)
+    return found * (kept + (1.0 - kept) / scaling.factor)
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -40,6 +67,15 @@ def document_mask(positions: Tensor) -> Tensor:
     """
     documents = (positions == 0).cumsum(1)
     return (documents[:, None, :, None] == documents[:, None, None, :]).tril()
+
+
+def window_mask(length: int, window: int, device: torch.device) -> Tensor:
+    """What each token may look at through a sliding window: (1, 1, T, T), true for itself and for
+    the `window` - 1 tokens before it.
+    """
+    places = torch.arange(length, device=device)
+    before = places[:, None] - places[None, :]
+    return ((before >= 0) & (before < window))[None, None]
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
@@ -67,23 +103,30 @@ class Attention(nn.Module):
             config.num_attention_heads * config.head_size,
             config.kv_heads * config.head_size,
         )
-        self.q_proj = layers.col(config.hidden_size, queries)
-        self.k_proj = layers.col(config.hidden_size, keys)
-        self.v_proj = layers.col(config.hidden_size, keys)
+        bias = config.qkv_bias
+        self.q_proj = layers.col(config.hidden_size, queries, bias=bias)
+        self.k_proj = layers.col(config.hidden_size, keys, bias=bias)
+        self.v_proj = layers.col(config.hidden_size, keys, bias=bias)
         self.o_proj = layers.row(queries, config.hidden_size)
+        norms = config.qk_norm
+        self.q_norm = layers.norm(config.head_size, config.rms_norm_eps) if norms else None
+        self.k_norm = layers.norm(config.head_size, config.rms_norm_eps) if norms else None
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None) -> Tensor:
         # -1: this rank's heads; T is taken after the projection, which may have gathered the
         # sequence
-        q, k, v = (self._heads(project(x)) for project in (self.q_proj, self.k_proj, self.v_proj))
+        q = self._heads(self.q_proj(x), self.q_norm)
+        k = self._heads(self.k_proj(x), self.k_norm)
+        v = self._heads(self.v_proj(x))
         q, k = rotate(q, cos, sin), rotate(k, cos, sin)
         seen = attend(q, k, v.to(q.dtype), mask)
         merged: Tensor = self.o_proj(seen.transpose(1, 2).flatten(2))
         return merged
 
-    def _heads(self, x: Tensor) -> Tensor:
+    def _heads(self, x: Tensor, norm: nn.Module | None = None) -> Tensor:
         """(B, T, heads * head_size) to (B, heads, T, head_size)."""
-        return x.view(x.shape[0], x.shape[1], -1, self.head_size).transpose(1, 2)
+        heads = x.view(x.shape[0], x.shape[1], -1, self.head_size)
+        return (heads if norm is None else norm(heads)).transpose(1, 2)
 
 
 def gate(x: Tensor) -> Tensor:
@@ -168,10 +211,14 @@ class Llama(nn.Module):
         return self._loss(head, hidden, targets)
 
     def _hidden(self, tokens: Tensor, positions: Tensor | None) -> Tensor:
+        length, device = tokens.shape[1], tokens.device
         mask = None if positions is None else document_mask(positions)
+        if 0 < self.config.sliding_window < length:
+            seen = window_mask(length, self.config.sliding_window, device)
+            mask = seen if mask is None else mask & seen
         if positions is None:
-            positions = torch.arange(tokens.shape[1], device=tokens.device)[None]
-        cos, sin = rotary(positions, self.config.head_size, self.config.rope_theta)
+            positions = torch.arange(length, device=device)[None]
+        cos, sin = rotary(positions, frequencies(self.config, length, device))
         x: Tensor = self.model.embed_tokens(tokens)
         for block in self.model.layers:
             if self.activation_checkpointing and torch.is_grad_enabled():

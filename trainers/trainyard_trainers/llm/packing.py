@@ -5,7 +5,9 @@ Every shard is cut into windows of `sequence` tokens and the one that follows; t
 end is left out. A document may begin in one window and go on in the next, where it starts anew.
 With packing `documents` no token sees another document and none predicts the first token of the
 next one; with `plain` a window is one text, as in GPT-2's training, and attention takes the fastest
-kernel.
+kernel. With `whole` no document is divided: a window has as many as fit, in their order, and the
+rest of it is empty; only what is longer than a window is cut. That is for conversations, whose
+answers mean nothing without their questions.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from torch import Tensor
 from ..common.config import ConfigError
 from .tokens import Shard, open_shards, window
 
-Packing = Literal["documents", "plain"]
+Packing = Literal["documents", "plain", "whole"]
 #: A target that does not count.
 IGNORED = -100
 
@@ -37,13 +39,28 @@ class Batch(NamedTuple):
 
 
 class PackedData:
-    """Windows of all shards of a directory, numbered from 0. Raises ConfigError."""
+    """Windows of all shards of a directory, numbered from 0. Raises ConfigError, which names `key`
+    where no shards are.
+    """
 
-    def __init__(self, directory: Path, sequence: int, packing: Packing = "documents") -> None:
-        self.shards: list[Shard] = open_shards(directory)
+    def __init__(
+        self,
+        directory: Path,
+        sequence: int,
+        packing: Packing = "documents",
+        *,
+        key: str = "data",
+    ) -> None:
+        self.shards: list[Shard] = open_shards(directory, key)
         self.sequence, self.packing = sequence, packing
         self.vocab_size = self.shards[0].header.vocab_size
-        windows = [max(0, shard.header.tokens - 1) // sequence for shard in self.shards]
+        self._filled = [self._fill(shard) for shard in self.shards] if packing == "whole" else []
+        windows = [
+            len(self._filled[index]) - 1
+            if self._filled
+            else max(0, shard.header.tokens - 1) // sequence
+            for index, shard in enumerate(self.shards)
+        ]
         self._ends = list(itertools.accumulate(windows))
         if not len(self):
             most = max(shard.header.tokens for shard in self.shards) - 1
@@ -66,6 +83,30 @@ class PackedData:
             ],
         }
 
+    def _lengths(self, shard: Shard) -> list[int]:
+        """Tokens of each document."""
+        ends = torch.cat((shard.starts[1:], torch.tensor([shard.header.tokens])))
+        lengths: list[int] = (ends - shard.starts).tolist()
+        return lengths
+
+    def _fill(self, shard: Shard) -> list[int]:
+        """The first document of each window, and behind the last window how many there are."""
+        bounds, filled = [0], 0
+        for number, length in enumerate(self._lengths(shard)):
+            if filled and filled + length > self.sequence:
+                bounds.append(number)
+                filled = 0
+            filled += length
+        return [*bounds, shard.header.documents]
+
+    @property
+    def cut(self) -> int:
+        """Documents that are longer than a window, where none may be divided: their end is lost."""
+        if self.packing != "whole":
+            return 0
+        lengths = (length for shard in self.shards for length in self._lengths(shard))
+        return sum(length > self.sequence for length in lengths)
+
     def _place(self, number: int) -> tuple[Shard, int]:
         """A window's shard and its first token there."""
         index = bisect.bisect_right(self._ends, number)
@@ -83,7 +124,10 @@ class PackedData:
 
     def targets(self, number: int) -> int:
         """How many tokens of a window count in the loss."""
-        return self.sequence - len(self._starts(*self._place(number)))
+        shard, start = self._place(number)
+        if self.packing == "whole" or shard.counts is not None:
+            return int((self._sample(number)[1] != IGNORED).sum())
+        return self.sequence - len(self._starts(shard, start))
 
     def batch(self, numbers: Tensor) -> Batch:
         """The windows of these numbers, shape (B,)."""
@@ -99,10 +143,14 @@ class PackedData:
 
     def _sample(self, number: int) -> tuple[Tensor, Tensor, Tensor | None]:
         shard, start = self._place(number)
+        if self.packing == "whole":
+            return self._of_whole_documents(shard, start // self.sequence)
         text = window(shard, start, self.sequence + 1)
         starts = self._starts(shard, start)
         targets = text[1:].clone()
         targets[starts - 1] = IGNORED
+        if shard.counts is not None:
+            targets[shard.counts[start + 1 : start + self.sequence + 1] == 0] = IGNORED
         inside = starts[starts < self.sequence]
         if not len(inside):
             return text[:-1], targets, None
@@ -111,3 +159,25 @@ class PackedData:
         )
         begins = torch.repeat_interleave(bounds[:-1], bounds.diff())
         return text[:-1], targets, torch.arange(self.sequence) - begins
+
+    def _of_whole_documents(self, shard: Shard, index: int) -> tuple[Tensor, Tensor, Tensor | None]:
+        """The `index`-th window of a shard; what is empty in it is text that nothing sees."""
+        first, last = self._filled[self.shards.index(shard)][index : index + 2]
+        starts = shard.starts[first:last].clone()
+        end = int(shard.starts[last]) if last < shard.header.documents else shard.header.tokens
+        begin = int(starts[0])
+        count = min(end - begin, self.sequence)
+        text = torch.zeros(self.sequence, dtype=torch.int64)
+        text[:count] = window(shard, begin, count)
+        targets = torch.full((self.sequence,), IGNORED, dtype=torch.int64)
+        targets[: count - 1] = text[1:count]
+        starts -= begin
+        targets[starts[1:] - 1] = IGNORED
+        if shard.counts is not None:
+            targets[: count - 1][shard.counts[begin + 1 : begin + count] == 0] = IGNORED
+        if len(starts) == 1 and count == self.sequence:
+            return text, targets, None
+        empty = torch.arange(count, self.sequence)
+        bounds = torch.cat((starts, empty, torch.tensor([self.sequence])))
+        begins = torch.repeat_interleave(bounds[:-1], bounds.diff())
+        return text, targets, torch.arange(self.sequence) - begins

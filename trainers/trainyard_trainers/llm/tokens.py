@@ -8,7 +8,7 @@ amount of it.
 A shard (`*.tokens`, little-endian):
 
     offset 0    8 bytes  "TYTOKENS"
-           8    uint32   version, 1
+           8    uint32   version, 1 or 2
           12    uint32   bytes of a token, 2 or 4
           16    uint64   vocabulary size: every token is below it
           24    uint64   tokens
@@ -17,12 +17,12 @@ A shard (`*.tokens`, little-endian):
           44    uint32   CRC-32 of bytes 0 to 43
           64    the tokens, and zeros up to a multiple of 8
           then  uint64 for each document: the number of its first token, ascending; the first is 0
+          then  in version 2 only, a byte for each token: 1 if it counts in the loss, else 0
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import mmap
 import os
 import struct
@@ -30,19 +30,24 @@ import sys
 import warnings
 import zlib
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from trainyard_job.common.files import replacing, write_json
+
 from ..common.config import ConfigError
-from ..common.files import replacing
-from ..common.packages import PackageMissing, needed
+from ..common.packages import PackageMissing
+from .chat import documents as conversations
+from .inputs import texts as inputs_of_text
+from .tokenizer import Document, Tokenizer, load_tokenizer
 
 SUFFIX = ".tokens"
-_MAGIC, _VERSION, _START = b"TYTOKENS", 1, 64
+_MAGIC, _START = b"TYTOKENS", 64
+_PLAIN, _MASKED = 1, 2
 _HEADER = struct.Struct("<8sIIQQQI")
 _CRC = struct.Struct("<I")
 _TYPES = {2: torch.uint16, 4: torch.uint32}
@@ -59,6 +64,7 @@ class Header(NamedTuple):
     tokens: int
     documents: int
     crc32: int
+    masked: bool = False
 
     @property
     def index_offset(self) -> int:
@@ -68,11 +74,17 @@ class Header(NamedTuple):
     @property
     def size(self) -> int:
         """Bytes of the whole file."""
+        return self.mask_offset + (self.tokens if self.masked else 0)
+
+    @property
+    def mask_offset(self) -> int:
+        """Where the bytes begin that say what counts, if there are any."""
         return self.index_offset + 8 * self.documents
 
     def packed(self) -> bytes:
+        version = _MASKED if self.masked else _PLAIN
         head = _HEADER.pack(
-            _MAGIC, _VERSION, self.width, self.vocab_size, self.tokens, self.documents, self.crc32
+            _MAGIC, version, self.width, self.vocab_size, self.tokens, self.documents, self.crc32
         )
         return (head + _CRC.pack(zlib.crc32(head))).ljust(_START, b"\0")
 
@@ -103,11 +115,12 @@ def read_header(path: Path) -> Header:
             f"data: {path} is damaged: the header at offset 0 does not have the CRC-32 at offset "
             f"{_HEADER.size}"
         )
-    if version != _VERSION:
+    if version not in (_PLAIN, _MASKED):
         raise ConfigError(
-            f"data: {path} has version {version}; this program reads version {_VERSION}"
+            f"data: {path} has version {version}; this program reads versions {_PLAIN} and "
+            f"{_MASKED}"
         )
-    header = Header(*rest)
+    header = Header(*rest)._replace(masked=version == _MASKED)
     if size != header.size:
         raise ConfigError(f"data: {path} {_misfit(header, size)}")
     return header
@@ -133,7 +146,8 @@ def _misfit(header: Header, size: int) -> str:
 class Shard:
     """One file.
 
-    `tokens` (count,) and `starts` (documents,) are read from disk when they are touched.
+    `tokens` (count,), `starts` (documents,) and, unless all tokens count, `counts` (count,) are
+    read from disk when they are touched.
     """
 
     def __init__(self, path: Path) -> None:
@@ -153,6 +167,14 @@ class Shard:
                 count=self.header.documents,
                 offset=self.header.index_offset,
             )
+            self.counts: Tensor | None = None
+            if self.header.masked:
+                self.counts = torch.frombuffer(
+                    mapped,
+                    dtype=torch.uint8,
+                    count=self.header.tokens,
+                    offset=self.header.mask_offset,
+                )
 
     def check(self) -> None:
         """Read all of it. Raises ConfigError when the content is not what was written."""
@@ -168,12 +190,12 @@ class Shard:
             )
 
 
-def open_shards(directory: Path) -> list[Shard]:
+def open_shards(directory: Path, key: str = "data") -> list[Shard]:
     """All shards of a directory in the order of their names. Raises ConfigError."""
     paths = sorted(directory.glob(f"*{SUFFIX}"))
     if not paths:
         raise ConfigError(
-            f"data: {directory} has no *{SUFFIX} file; make some with `python -m "
+            f"{key}: {directory} has no *{SUFFIX} file; make some with `python -m "
             "trainyard_trainers.llm.tokens pack`"
         )
     shards = [Shard(path) for path in paths]
@@ -188,23 +210,35 @@ def open_shards(directory: Path) -> list[Shard]:
 
 
 def write_shard(path: Path, documents: Iterable[Sequence[int]], vocab_size: int) -> Header:
-    """Write one shard; it appears under its name only when it is whole.
+    """Write one shard of which all tokens count; it appears under its name only when it is whole.
 
     Raises ValueError for a token outside of the vocabulary.
     """
+    return write_documents(
+        path, (Document(one, b"") for one in documents), vocab_size, masked=False
+    )
+
+
+def write_documents(
+    path: Path, documents: Iterable[Document], vocab_size: int, *, masked: bool
+) -> Header:
+    """Write one shard as `write_shard` does; `masked`: with what counts."""
     width = 2 if vocab_size <= 1 << 16 else 4
-    starts, count, crc32 = array("Q"), 0, 0
+    starts, count, crc32, counts = array("Q"), 0, 0, bytearray()
     with replacing(path, durable=True) as stream:
         stream.write(bytes(_START))
         for document in documents:
             starts.append(count)
-            part = _encoded(document, width, vocab_size)
+            part = _encoded(document.tokens, width, vocab_size)
             crc32 = zlib.crc32(part, crc32)
             stream.write(part)
-            count += len(document)
-        tail = bytes(-count * width % 8) + _little(starts)
+            count += len(document.tokens)
+            counts += document.counts
+        if len(counts) != (count if masked else 0):
+            raise ValueError(f"{len(counts)} bytes say what counts of {count} tokens")
+        tail = bytes(-count * width % 8) + _little(starts) + bytes(counts)
         stream.write(tail)
-        header = Header(width, vocab_size, count, len(starts), zlib.crc32(tail, crc32))
+        header = Header(width, vocab_size, count, len(starts), zlib.crc32(tail, crc32), masked)
         stream.seek(0)
         stream.write(header.packed())
     return header
@@ -226,97 +260,6 @@ def _little(numbers: array[int]) -> bytes:
     return numbers.tobytes()
 
 
-class Tokenizer(NamedTuple):
-    """Text to tokens. `end` follows every document."""
-
-    encode: Callable[[str], list[int]]
-    end: int
-    vocab_size: int
-
-
-#: The 256 bytes, the end of a document, and room up to a number that tensor parallelism can split
-#: 16 ways.
-BYTES = Tokenizer(lambda text: list(text.encode()), 256, 272)
-
-
-def load_tokenizer(name: str, vocab_size: int = 0) -> Tokenizer:
-    """`bytes`, or the tokenizer of a Hugging Face directory. Raises ConfigError; needs the package
-    tokenizers for a directory.
-
-    vocab_size: of the model, if larger than the tokenizer's; a config.json in the directory says
-    it, too.
-    """
-    found = BYTES if name == "bytes" else _from_directory(Path(name))
-    if vocab_size and vocab_size < found.vocab_size:
-        raise ConfigError(
-            f"vocab-size: {vocab_size} is smaller than the {found.vocab_size} of the tokenizer "
-            f"{name}"
-        )
-    return found._replace(vocab_size=vocab_size or found.vocab_size)
-
-
-def _from_directory(directory: Path) -> Tokenizer:
-    path = directory / "tokenizer.json"
-    if not path.is_file():
-        raise ConfigError(
-            f"tokenizer: {path} is missing; give a Hugging Face directory that has it, or 'bytes'"
-        )
-    fast = needed("tokenizers", f"reading {path}").Tokenizer.from_file(str(path))
-    config, tokenizer_config = (
-        _json(directory / "config.json"),
-        _json(directory / "tokenizer_config.json"),
-    )
-    largest = max(fast.get_vocab_size(), int(config.get("vocab_size") or 0))
-
-    def encode(text: str) -> list[int]:
-        return list(fast.encode(text).ids)
-
-    return Tokenizer(encode, _end_token(directory, fast, config, tokenizer_config), largest)
-
-
-def _json(path: Path) -> dict[str, Any]:
-    found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    return found if isinstance(found, dict) else {}
-
-
-def _end_token(
-    directory: Path, fast: Any, config: dict[str, Any], tokenizer_config: dict[str, Any]
-) -> int:
-    text = tokenizer_config.get("eos_token")
-    number = (
-        fast.token_to_id(text["content"] if isinstance(text, dict) else text)
-        if text
-        else config.get("eos_token_id")
-    )
-    number = number[0] if isinstance(number, list) else number
-    if number is None:
-        raise ConfigError(
-            f"tokenizer: {directory} names no end of text; put eos_token into its "
-            "tokenizer_config.json"
-        )
-    return int(number)
-
-
-def read_texts(path: Path, key: str = "text") -> Iterator[str]:
-    """The documents of a .jsonl file (one a line, under `key`) or of any other text file (the file
-    is one document).
-    """
-    try:
-        if path.suffix != ".jsonl":
-            yield path.read_text(encoding="utf-8")
-            return
-        with open(path, encoding="utf-8") as lines:
-            for number, line in enumerate(lines, 1):
-                try:
-                    yield str(json.loads(line)[key])
-                except (ValueError, KeyError, TypeError) as error:
-                    raise ConfigError(
-                        f"input: line {number} of {path} has no text under '{key}': {error!r}"
-                    ) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"input: {path}: {error}") from error
-
-
 def pack(
     inputs: Iterable[Path],
     tokenizer: Tokenizer,
@@ -328,36 +271,48 @@ def pack(
     """Tokenize texts into shards of about `shard_tokens`; a document is never cut, an empty one is
     left out. Raises ConfigError.
     """
+    texts = (text for path in inputs for text in inputs_of_text(path, key) if text)
+    documents = (Document(_ended(tokenizer.encode(text), tokenizer.end), b"") for text in texts)
+    return pack_documents(documents, tokenizer, output, masked=False, shard_tokens=shard_tokens)
+
+
+def _ended(tokens: list[int], end: int) -> list[int]:
+    return tokens if tokens[-1:] == [end] else [*tokens, end]
+
+
+def pack_documents(
+    documents: Iterator[Document],
+    tokenizer: Tokenizer,
+    output: Path,
+    *,
+    masked: bool,
+    shard_tokens: int = _SHARD_TOKENS,
+) -> list[Header]:
+    """Write documents, one after the other as they come, into shards. Raises ConfigError."""
     output.mkdir(parents=True, exist_ok=True)
     if any(output.glob(f"*{SUFFIX}")):
         raise ConfigError(f"output: {output} has shards already; give an empty directory")
-    texts = (text for path in inputs for text in read_texts(path, key) if text)
     headers: list[Header] = []
-    for text in texts:
-        documents = _shard_documents(text, texts, tokenizer, shard_tokens)
-        headers.append(
-            write_shard(
-                output / f"shard-{len(headers):05d}{SUFFIX}", documents, tokenizer.vocab_size
-            )
-        )
+    for first in documents:
+        path = output / f"shard-{len(headers):05d}{SUFFIX}"
+        some = _up_to(first, documents, shard_tokens)
+        headers.append(write_documents(path, some, tokenizer.vocab_size, masked=masked))
     if not headers:
         raise ConfigError("input: there is no text in it")
+    # so that a model trained on these knows where a text ends (special_tokens.py)
+    write_json(output / "generation_config.json", {"eos_token_id": tokenizer.end})
     return headers
 
 
-def _shard_documents(
-    first: str, texts: Iterator[str], tokenizer: Tokenizer, limit: int
-) -> Iterator[list[int]]:
-    count, text = 0, first
+def _up_to(first: Document, following: Iterator[Document], limit: int) -> Iterator[Document]:
+    count, document = 0, first
     while True:
-        tokens = tokenizer.encode(text)
-        document = tokens if tokens[-1:] == [tokenizer.end] else [*tokens, tokenizer.end]
         yield document
-        count += len(document)
-        following = next(texts, None) if count < limit else None
-        if following is None:
+        count += len(document.tokens)
+        found = next(following, None) if count < limit else None
+        if found is None:
             return
-        text = following
+        document = found
 
 
 def window(shard: Shard, start: int, length: int) -> Tensor:
@@ -388,7 +343,8 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         nargs="+",
         required=True,
-        help=".jsonl with a text a line, or text files: a document each",
+        help=".jsonl or .parquet with a text in each row, text files (a document each), a "
+        "directory that the package datasets saved, or hf:NAME[:SPLIT] of Hugging Face's hub",
     )
     packing.add_argument(
         "--tokenizer",
@@ -396,7 +352,13 @@ def _parser() -> argparse.ArgumentParser:
         help="a Hugging Face directory with tokenizer.json, or 'bytes'",
     )
     packing.add_argument("--output", type=Path, required=True)
-    packing.add_argument("--key", default="text", help="of the text in a .jsonl line")
+    packing.add_argument("--key", default="text", help="of the text in a row (default text)")
+    packing.add_argument(
+        "--chat",
+        action="store_true",
+        help="rows hold conversations (messages, or prompt and completion); only what the "
+        "assistant says counts in the loss",
+    )
     packing.add_argument(
         "--vocab-size", type=int, default=0, help="of the model, if larger than the tokenizer's"
     )
@@ -407,15 +369,27 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _packed(given: argparse.Namespace, tokenizer: Tokenizer) -> list[Header]:
+    if not given.chat:
+        return pack(
+            given.input, tokenizer, given.output, key=given.key, shard_tokens=given.shard_tokens
+        )
+    return pack_documents(
+        conversations(given.input, given.tokenizer, tokenizer),
+        tokenizer,
+        given.output,
+        masked=True,
+        shard_tokens=given.shard_tokens,
+    )
+
+
 def main(argv: list[str] | None = None) -> int:
     """Entry of `python -m trainyard_trainers.llm.tokens`."""
     given = _parser().parse_args(argv)
     try:
         if given.command == "pack":
             tokenizer = load_tokenizer(given.tokenizer, given.vocab_size)
-            headers = pack(
-                given.input, tokenizer, given.output, key=given.key, shard_tokens=given.shard_tokens
-            )
+            headers = _packed(given, tokenizer)
         else:
             shards = open_shards(given.input)
             for shard in shards:

@@ -19,49 +19,93 @@ from typing import Annotated, Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
+
+from trainyard_job.checkpoints.checkpoint import Saved
 
 from .. import loop
-from ..checkpoints.checkpoint import Saved
 from ..checkpoints.checkpointer import Files, load_own, rank_file
 from ..common import config, seeds
 from ..common.bounds import NOT_NEGATIVE, Bound, at_least
 from ..common.config import ConfigError
+from ..common.meaning import Meaning
 from ..loop import StepResult, Turn
 from ..loop.data import Stream
 from ..parallel import nxd_layout
-from ..parallel.backend import Backend, BuildConfig, OptimizerConfig, ParallelConfig
+from ..parallel.backend import (
+    Backend,
+    BuildConfig,
+    OptimizerConfig,
+    ParallelConfig,
+    Reader,
+    Weights,
+)
 from ..parallel.torch_backend import TorchBackend, process_group_backend
-from .config import ModelConfig, divisors, read_hf, to_hf
+from . import lora, samples, special_tokens, utilisation
+from .config import TOKEN_IDS, ModelConfig, divisors, read_hf, to_hf
+from .evaluation import Validation, ValidationConfig
+from .lora import LoraConfig
 from .model import Llama
 from .packing import Batch, PackedData, Packing
+from .samples import SamplesConfig
 from .schedule import cosine
+from .tokenizer import load_tokenizer
 from .weights import HuggingFaceWeights, RandomWeights
 
 
 @dataclass(frozen=True)
 class LlmConfig(loop.LoopConfig):
-    """A run's configuration.
+    """A run's configuration."""
 
-    data: directory of token shards (llm/tokens.py). weights: Hugging Face directory to start from;
-    "" for random weights. sequence: tokens of a sample. batch: sequences of a step, of all ranks
-    together. micro_batch: sequences of a rank that are computed at once, 0: all that it has; the
-    gradients of the micro-batches of a step are added up. warmup: steps until the learning rate is
-    reached. last_learning_rate: what is left of it at the end, as a share.
-    """
-
-    data: str = ""
-    weights: str = ""
-    sequence: Annotated[int, at_least(1)] = 512
-    batch: Annotated[int, at_least(1)] = 8
-    micro_batch: Annotated[int, NOT_NEGATIVE] = 0
-    packing: Packing = "documents"
-    warmup: Annotated[int, NOT_NEGATIVE] = 100
-    last_learning_rate: Annotated[float, Bound("is no share; use 0 to 1", ge=0, le=1)] = 0.1
+    steps: Annotated[
+        int,
+        at_least(1),
+        Meaning("optimizer steps; the learning rate reaches its last share with the last of them"),
+    ] = 200
+    data: Annotated[
+        str,
+        # the shards themselves are compared
+        Meaning("directory of token shards (python -m trainyard_trainers.llm.tokens)", free=True),
+    ] = ""
+    weights: Annotated[
+        str,
+        Meaning(
+            "Hugging Face directory to start from; its config.json is the model. None: random "
+            "weights",
+            free=True,
+        ),
+    ] = ""
+    sequence: Annotated[int, at_least(1), Meaning("tokens of a sample")] = 512
+    batch: Annotated[int, at_least(1), Meaning("sequences of a step, of all ranks together")] = 8
+    micro_batch: Annotated[
+        int,
+        NOT_NEGATIVE,
+        Meaning(
+            "sequences that a rank computes at once; 0: all that it has. The gradients of a step's "
+            "micro-batches are added up",
+            free=True,
+        ),
+    ] = 0
+    packing: Annotated[
+        Packing,
+        Meaning(
+            "documents: a token sees only its own document; plain: a sample is one text; whole: no "
+            "document is divided between samples (for conversations)"
+        ),
+    ] = "documents"
+    warmup: Annotated[int, NOT_NEGATIVE, Meaning("steps until the learning rate is reached")] = 100
+    last_learning_rate: Annotated[
+        float,
+        Bound("is no share; use 0 to 1", ge=0, le=1),
+        Meaning("what is left of the learning rate at the end, as a share"),
+    ] = 0.1
     model: ModelConfig = field(default_factory=ModelConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     build: BuildConfig = field(default_factory=BuildConfig)
     parallel: ParallelConfig = field(default_factory=ParallelConfig)
+    validation: ValidationConfig = field(default_factory=ValidationConfig)
+    samples: SamplesConfig = field(default_factory=SamplesConfig)
+    lora: LoraConfig = field(default_factory=LoraConfig)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -75,6 +119,36 @@ class LlmConfig(loop.LoopConfig):
                 f"model: leave its keys out, {self.weights}/config.json says what the model is; or "
                 "leave weights out"
             )
+        self._check_lora()
+        self._check_looks()
+
+    def _check_lora(self) -> None:
+        if not self.lora.rank:
+            return
+        if not self.weights:
+            raise ValueError(
+                "lora.rank: adapters are trained beside a model that is there; give --weights "
+                "DIRECTORY"
+            )
+        if self.parallel.tp > 1 or self.parallel.backend != "torch":
+            raise ValueError(
+                "lora.rank: adapters are trained with parallel.tp 1 and parallel.backend torch; "
+                "parallel.data fsdp spreads the model over the ranks"
+            )
+
+    def _check_looks(self) -> None:
+        """Refuse what cannot be looked at while it trains."""
+        if self.samples.prompts and self.parallel.tp > 1:
+            raise ValueError(
+                f"samples.prompts: parallel.tp is {self.parallel.tp}, and texts are written with "
+                "whole layers only; leave the prompts out, or use parallel.data fsdp and tp 1"
+            )
+        for key, wanted in (
+            ("validation.data", self.validation.data),
+            ("samples.prompts", self.samples.prompts),
+        ):
+            if wanted and self.parallel.backend == "nxd":
+                raise ValueError(f"{key}: the nxd backend only trains; leave it out")
 
 
 def model_config(settings: LlmConfig, vocab_size: int) -> ModelConfig:
@@ -93,7 +167,13 @@ def model_config(settings: LlmConfig, vocab_size: int) -> ModelConfig:
             f"sequence: {settings.sequence} is longer than model.max_position_embeddings, "
             f"{model.max_position_embeddings}"
         )
-    model.check_tp(settings.parallel.tp)
+    parallel = settings.parallel
+    model.check_tp(parallel.tp)
+    if model.qk_norm and parallel.backend == "nxd" and parallel.tp > 1 and not parallel.sequence:
+        raise ConfigError(
+            f"parallel.sequence: {model.model_type} has norms of queries and keys, whose gradients "
+            "nxd adds up over the tp ranks only with true"
+        )
     if settings.parallel.sequence and settings.sequence % settings.parallel.tp:
         raise ConfigError(
             f"sequence: parallel.tp {settings.parallel.tp} does not divide {settings.sequence}; "
@@ -148,6 +228,17 @@ def process_groups(settings: ParallelConfig) -> str:
     return nxd_backend.process_group_backend()
 
 
+def token_ids(settings: LlmConfig) -> dict[str, Any]:
+    """The ids of tokens that begin and end a text, as the directory of the weights or of the data
+    has them.
+    """
+    if settings.weights:
+        directory = Path(settings.weights)
+        document = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+        return special_tokens.ids(document, directory)
+    return special_tokens.ids({}, Path(settings.data))
+
+
 def make_backend(settings: ParallelConfig) -> Backend:
     """What `parallel.backend` names."""
     if settings.backend == "torch":
@@ -164,6 +255,13 @@ class Llm:
         self.settings = settings
         self.data = PackedData(Path(settings.data), settings.sequence, settings.packing)
         self.config = model_config(settings, self.data.vocab_size)
+        if self.data.cut and dist.get_rank() == 0:
+            print(
+                f"trainyard: {self.data.cut} documents are longer than sequence "
+                f"{settings.sequence}, and their ends are not trained on",
+                file=sys.stderr,
+                flush=True,
+            )
         self.backend = make_backend(settings.parallel)
         self.ranks = self.backend.ranks
         self.micro_batch = micro_batch(settings, self.ranks.dp_size, len(self.data))
@@ -171,12 +269,41 @@ class Llm:
         self.step = 0
         checkpointing = settings.build.activation_checkpointing
         self.model = self.backend.build(
-            lambda: Llama(self.config, self.backend, activation_checkpointing=checkpointing),
+            lambda: self._adapted(
+                Llama(self.config, self.backend, activation_checkpointing=checkpointing)
+            ),
             settings.build,
             settings.optimizer,
         )
         self._has_weights = False
+        self._token_ids = token_ids(settings)
+        self._base = lora.identity(Path(settings.weights)) if settings.lora.rank else []
+        self._validation = self._make_validation()
+        self._tokenizer = (
+            load_tokenizer(settings.samples.tokenizer) if settings.samples.prompts else None
+        )
+        self._token_seconds = self._at_peak()
         seeds.seed_rank(settings.seed, dist.get_rank())
+
+    def _at_peak(self) -> float:
+        """So many seconds a token would take at the device's peak; 0 where that is not known."""
+        settings = self.settings
+        speed = utilisation.peak(self.backend.device, settings.build.precision)
+        operations = utilisation.operations_per_token(self.config, settings.sequence)
+        if settings.lora.rank:  # the weights themselves have no gradients: a third less
+            operations *= 2 / 3
+        return operations / speed if speed else 0.0
+
+    def _adapted(self, model: Llama) -> nn.Module:
+        return lora.adapt(model, self.settings.lora) if self.settings.lora.rank else model
+
+    def _make_validation(self) -> Validation | None:
+        settings = self.settings
+        if not settings.validation.data:
+            return None
+        return Validation(
+            settings.validation, settings.sequence, settings.packing, self.config.vocab_size
+        )
 
     def train_step(self, turn: Turn) -> StepResult:
         if not self._has_weights:  # not before: a run that resumes needs no first weights
@@ -200,15 +327,44 @@ class Llm:
         self.step += 1
         assert loss is not None
         tokens = self.settings.batch * self.settings.sequence // dist.get_world_size()
-        return StepResult(loss, tokens, waited, norm)
+        self._write_samples()
+        return StepResult(
+            loss, tokens, waited, norm, self._validated(), tokens * self._token_seconds
+        )
+
+    def _validated(self) -> float | None:
+        settings = self.settings
+        if self._validation is None or not settings.validation.due(self.step, settings.steps):
+            return None
+        return self._validation.loss(self.model, self.backend, self.micro_batch, self._moved)
+
+    def _write_samples(self) -> None:
+        settings = self.settings
+        if self._tokenizer is None or not settings.samples.due(self.step, settings.steps):
+            return
+        spread = settings.parallel.data == "fsdp"
+        if dist.get_rank() and not spread:
+            return
+        model = self.model.module if hasattr(self.model, "module") else self.model
+        seed = settings.seed + self.step
+        made = samples.written(
+            settings.samples, self._tokenizer, model, self.backend, seed=seed, spread=spread
+        )
+        if dist.get_rank() == 0:
+            for prompt, text in zip(settings.samples.prompts, made, strict=True):
+                print(f"sample after step {self.step}: {prompt!r} -> {text!r}", flush=True)
 
     def _start(self) -> None:
         settings = self.settings
-        self.backend.initialise(
+        first: Weights = (
             HuggingFaceWeights(Path(settings.weights))
             if settings.weights
             else RandomWeights(self.config, settings.seed)
         )
+        if settings.lora.rank:
+            shapes = lora.shapes(self.config, settings.lora)
+            first = lora.FirstAdapters(first, shapes, settings.seed)
+        self.backend.initialise(first)
         self._has_weights = True
 
     def _learning_rate(self) -> float:
@@ -230,7 +386,7 @@ class Llm:
         positions = batch.positions
         if (
             positions is None
-            and self.settings.packing == "documents"
+            and self.settings.packing != "plain"
             and self.settings.parallel.backend == "nxd"
         ):
             positions = torch.arange(batch.tokens.shape[1]).expand_as(
@@ -249,15 +405,36 @@ class Llm:
         return {
             "step": self.step,
             **self.stream.state(),
-            "config": to_hf(self.config),
+            "config": self._hf_config(),
             "data": self.data.identity(),
+            **self._of_lora(),
         }
+
+    def _of_lora(self) -> dict[str, Any]:
+        """Where the rest of a model lies of which a checkpoint holds the adapters only."""
+        settings = self.settings
+        if not settings.lora.rank:
+            return {}
+        place = Path(settings.weights).absolute()
+        said = {
+            "rank": settings.lora.rank,
+            "alpha": settings.lora.alpha,
+            "targets": list(settings.lora.targets),
+            "weights": str(place),
+            "base": self._base,
+        }
+        return {"lora": said}
 
     def _with_config(self, files: Files) -> dict[str, object]:
         own: dict[str, object] = dict(files)
         if dist.get_rank() == 0:
-            own["config.json"] = json.dumps(to_hf(self.config), indent=1).encode()
+            own["config.json"] = json.dumps(self._hf_config(), indent=1).encode()
         return own
+
+    def _hf_config(self) -> dict[str, Any]:
+        """For transformers, with what is known of the tokens that begin and end a text."""
+        known = {name: value for name, value in self._token_ids.items() if value is not None}
+        return {**to_hf(self.config), **known}
 
     def files(self) -> Files:
         files = self._with_config(self.backend.files(self.step, self._content()))
@@ -265,7 +442,14 @@ class Llm:
         return files
 
     def final_files(self) -> Files:
-        return self._with_config(self.backend.final_files(self.step, self._content()))
+        content = self._content()
+        files = self._with_config(self.backend.final_files(self.step, content))
+        if self.settings.lora.rank and dist.get_rank() == 0:
+            adapters: Any = files[
+                f"{nxd_layout.tag_of(self.step)}/model/{nxd_layout.rank_name(0, 0)}"
+            ]
+            files |= lora.peft_files(self.settings.lora, str(content["lora"]["weights"]), adapters)
+        return files
 
     def restore(self, saved: Saved) -> None:
         checkpoint = nxd_layout.Checkpoint(saved.path / nxd_layout.tag_of(saved.step))
@@ -275,10 +459,36 @@ class Llm:
         if int(content["step"]) != saved.step:
             raise ValueError(f"its user content is of step {content['step']}")
         self.stream.restore(content)
+        for name in TOKEN_IDS:
+            if content["config"].get(name) is not None:
+                self._token_ids[name] = content["config"][name]
         self.step = saved.step
-        self.backend.restore(checkpoint)
+        self.backend.restore(self._whole(checkpoint, content))
         self._has_weights = True
         load_own(saved, self.settings.seed)  # the position is in the user content already
+
+    def _whole(self, checkpoint: nxd_layout.Checkpoint, content: dict[str, Any]) -> Reader:
+        """The checkpoint, on the model that its adapters belong to. Raises ConfigError."""
+        said = content.get("lora")
+        if bool(said) != bool(self.settings.lora.rank):
+            raise ConfigError(
+                f"lora.rank: the checkpoint holds {'adapters' if said else 'a whole model'}, this "
+                f"run has {self.settings.lora.rank}; resume with the same, or start another run"
+            )
+        if not said:
+            return checkpoint
+        for key, now in (
+            ("rank", self.settings.lora.rank),
+            ("targets", list(self.settings.lora.targets)),
+        ):
+            if said[key] != now:
+                raise ConfigError(
+                    f"lora.{key}: the checkpoint was trained with {said[key]}, this run has {now}; "
+                    "resume with the same, or start another run"
+                )
+        directory = Path(self.settings.weights)
+        lora.check_base(directory, said["base"])
+        return lora.on_base(checkpoint, HuggingFaceWeights(directory))
 
     @staticmethod
     def _check_same(key: str, saved: dict[str, Any], present: dict[str, Any]) -> None:

@@ -28,8 +28,8 @@ def tp_slice(length: int, tp: int, tp_size: int) -> slice:
 
 
 class RandomWeights:
-    """Normal with the config's standard deviation, ones for norms: the same weights however many
-    ranks there are.
+    """Normal with the config's standard deviation, ones for norms, zeros for biases: the same
+    weights however many ranks there are.
 
     Every weight has a generator of its own, so a rank draws the weights it needs and no others;
     projections back into the residual are scaled by 1 / sqrt(2 layers) (GPT-2, Radford et al.
@@ -45,6 +45,8 @@ class RandomWeights:
         dim = tp_dim(name)
         if dim is None:
             return torch.ones(shape)
+        if name.endswith(".bias"):
+            return torch.zeros(shape).chunk(tp_size, dim)[tp]
         deviation = self._config.initializer_range / (
             (2 * self._config.num_hidden_layers) ** 0.5 if dim == 1 else 1.0
         )

@@ -12,21 +12,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Annotated, Any, NamedTuple, Protocol
+from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ..checkpoints.checkpoint import Saved
-from ..checkpoints.checkpointer import Checkpointer, Files
-from ..checkpoints.writer import Writer
-from ..common import seeds
-from ..common.agreement import FAILED, FENCED, LOSS, SAVE, SLOTS, STOP, Agreement, exchange
-from ..common.attempt import Attempt
-from ..common.bounds import Bound, Bounded, at_least
-from ..common.config import ConfigError
-from ..common.exits import (
+from trainyard_job.checkpoints.checkpoint import Saved
+from trainyard_job.common.attempt import Attempt
+from trainyard_job.common.exits import (
     CHECKPOINT_FAILED,
     COMPLETE,
     MISCONFIGURED,
@@ -34,30 +28,79 @@ from ..common.exits import (
     CheckpointFailed,
     Fenced,
 )
-from ..common.exits import FENCED as FENCED_CODE
+from trainyard_job.common.exits import FENCED as FENCED_CODE
+from trainyard_job.common.progress import Progress, StepReport
+from trainyard_job.common.signals import Requests
+
+from ..checkpoints.checkpointer import Checkpointer, Files
+from ..checkpoints.writer import Writer
+from ..common import seeds
+from ..common.agreement import FAILED, FENCED, LOSS, SAVE, SLOTS, STOP, Agreement, exchange
+from ..common.bounds import Bound, Bounded, at_least
+from ..common.config import ConfigError
 from ..common.failure import record_exception
+from ..common.meaning import Meaning
 from ..common.packages import PackageMissing
 from ..common.precompile import STEPS as COMPILE_STEPS
 from ..common.precompile import compile_only
-from ..common.progress import Progress, StepReport
-from ..common.signals import Requests
+from . import configuration, writable
 from .allocator import keep_freed_memory
+from .best import Best
+from .curves import DIRECTORY, Curves
 
 
 class NotFinite(Exception):
     """The loss or the gradient is NaN or infinite; the message says where and what came before."""
 
 
+UP_TO_A_DAY = Bound("must be from 0 to 86400, a day", ge=0, le=86400)
+A_SECOND_TO_A_DAY = Bound("must be from 1 to 86400, a day", ge=1, le=86400)
+
+
 @dataclass(frozen=True)
 class LoopConfig(Bounded):
     """What every trainer's configuration has besides its own; times in seconds."""
 
-    steps: Annotated[int, at_least(1)] = 200
-    seed: Annotated[int, Bound("must be from 0 to 2**62 - 1", ge=0, lt=2**62)] = 1
-    log_every: Annotated[int, at_least(1)] = 10
-    step_seconds: Annotated[float, Bound("must be from 0 to 86400, a day", ge=0, le=86400)] = 0.0
-    deterministic: bool = False
-    asynchronous: bool = True
+    steps: Annotated[int, at_least(1), Meaning("optimizer steps of the run", free=True)] = 200
+    seed: Annotated[
+        int,
+        Bound("must be from 0 to 2**62 - 1", ge=0, lt=2**62),
+        Meaning("of the first weights, the order of the samples, and dropout"),
+    ] = 1
+    log_every: Annotated[
+        int, at_least(1), Meaning("steps between two lines with step, loss and speed", free=True)
+    ] = 10
+    step_seconds: Annotated[
+        float, UP_TO_A_DAY, Meaning("a pause after each step, in seconds", free=True)
+    ] = 0.0
+    deterministic: Annotated[
+        bool, Meaning("only kernels whose results never differ; slower", free=True)
+    ] = False
+    asynchronous: Annotated[
+        bool, Meaning("save beside training; false: within the step, in less memory", free=True)
+    ] = True
+    peer_seconds: Annotated[
+        float,
+        A_SECOND_TO_A_DAY,
+        Meaning("so long a rank waits for the others in a step before it gives up", free=True),
+    ] = 300.0
+    save_seconds: Annotated[
+        float,
+        A_SECOND_TO_A_DAY,
+        Meaning(
+            "so long a rank waits until the others have found, read or written a checkpoint or the "
+            "final model",
+            free=True,
+        ),
+    ] = 3600.0
+    changed_configuration: Annotated[
+        Literal["stop", "accept"],
+        Meaning(
+            "what a run does that resumes with another batch size, learning rate or the like than "
+            "the checkpoint was trained with: stop and say what changed, or go on with its own",
+            free=True,
+        ),
+    ] = "stop"
 
 
 class Turn:
@@ -86,13 +129,17 @@ class StepResult(NamedTuple):
     waited for data.
 
     `gradient_norm` is that of the mean gradient, the same on all ranks; a step where it is not
-    finite has ruined the weights.
+    finite has ruined the weights. `validation_loss`: of held-out data after this step, the same on
+    all ranks; None if there was no validation. `seconds_at_peak`: so long this rank's operations
+    would take at the highest speed of its device; 0 if that is not known.
     """
 
     loss: float | Tensor
     samples: int
     data_seconds: float = 0.0
     gradient_norm: float | Tensor = 0.0
+    validation_loss: float | None = None
+    seconds_at_peak: float = 0.0
 
 
 class Task(Protocol):
@@ -155,7 +202,7 @@ def _attempt(make_task: Callable[[], Task], config: LoopConfig, backend: Callabl
     seeds.deterministic(config.deterministic)
     # A rank whose peer vanished without a word fails after this long; the agent is much faster,
     # this is the last resort.
-    options: dict[str, Any] = {"timeout": timedelta(minutes=5)}
+    options: dict[str, Any] = {"timeout": timedelta(seconds=config.peer_seconds)}
     if "RANK" not in os.environ:  # no launcher: one rank, which meets nobody
         os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", LOCAL_WORLD_SIZE="1")
         options |= {"rank": 0, "world_size": 1}
@@ -164,11 +211,23 @@ def _attempt(make_task: Callable[[], Task], config: LoopConfig, backend: Callabl
     try:
         if compile_only():
             return show_graphs(make_task())
-        return train(make_task(), config, attempt, requests, Checkpointer(attempt, writing))
+        saving = _saving_group(config)
+        writable.check(attempt, dist.get_rank(), saving)
+        checkpoints = Checkpointer(attempt, writing, saving)
+        return train(make_task(), config, attempt, requests, checkpoints)
     finally:
         if writing is not None:
             writing.close()
         dist.destroy_process_group()
+
+
+def _saving_group(config: LoopConfig) -> dist.ProcessGroup | None:
+    """In which the ranks wait for each other's files: that takes longer than any step."""
+    if dist.get_world_size() == 1:
+        return None
+    made = dist.new_group(backend="gloo", timeout=timedelta(seconds=config.save_seconds))
+    assert isinstance(made, dist.ProcessGroup)  # every rank is in it
+    return made
 
 
 def show_graphs(task: Task) -> int:
@@ -216,17 +275,19 @@ class _Run:
             checkpoints,
         )
         self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
+        self.best = Best(attempt, checkpoints)
         saved = checkpoints.newest()
         if saved is not None:
-            _restore(task, saved)
+            self._restore(saved)
         self.step = saved.step if saved else 0
         self.losses: list[float] = []  # the last few
         self.progress: Progress | None = None
+        self.curves: Curves | None = None
         if self.rank == 0:
+            before = self.step if saved else None
+            self.curves = Curves(attempt.run_dir / DIRECTORY, resumed_from=before)
             self.progress = Progress(
-                attempt.attempt_dir,
-                world_size=self.world_size,
-                resumed_from=self.step if saved else None,
+                attempt.attempt_dir, world_size=self.world_size, resumed_from=before
             )
             print(
                 f"training resumes after step {self.step}" if saved else "training starts fresh",
@@ -240,24 +301,43 @@ class _Run:
                     flush=True,
                 )
 
+    def _restore(self, saved: Saved) -> None:
+        _restore(self.task, self.best, saved)
+        accept = self.config.changed_configuration == "accept"
+        if changed := configuration.check(self.config, saved.path, accept=accept):
+            self._say(f"the configuration changed: {changed}")
+
     def to_its_end(self) -> int:
         while self.step < self.config.steps:
-            agreed = self._next()
+            agreed, is_best = self._next()
             over = self.step == self.config.steps or agreed.stop
             self.checkpoints.settle(agreed.failed, agreed.fenced)
-            if over or agreed.save:
-                self.checkpoints.save(self.step, self.task.files(), must=over)
+            if over or agreed.save or is_best:
+                self.best.before_save(self.rank)
+                self.checkpoints.save(self.step, self._with_ours(self.task.files()), must=over)
             if agreed.stop and self.step < self.config.steps:
                 self._say(f"asked to stop: stopped after step {self.step}")
                 return STOPPED
             if self.config.step_seconds:
                 time.sleep(self.config.step_seconds)
-        final = self.checkpoints.finish(self.step, self.task.final_files())
+        final = self.checkpoints.finish(self.step, self._with_ours(self.task.final_files()))
         self._say(f"training is complete after step {self.step}: {final}")
+        if self.best.name:
+            self._say(f"validation: {self.best}")
         return COMPLETE
 
-    def _next(self) -> Agreement:
-        """One step, agreed on and reported."""
+    def _with_ours(self, files: Files) -> Files:
+        """The first rank also writes what the run was given, and what its validations showed."""
+        if self.rank:
+            return files
+        return {
+            **files,
+            configuration.NAME: configuration.content(self.config),
+            **self.best.files(),
+        }
+
+    def _next(self) -> tuple[Agreement, bool]:
+        """One step, agreed on and reported; and whether its validation was the best so far."""
         began = time.perf_counter()
         turn = Turn(self._votes(), self.checkpoints.before_update)
         result = self.task.train_step(turn)
@@ -269,7 +349,10 @@ class _Run:
         self.losses = [*self.losses[-4:], agreed.loss]
         if self.progress is not None:
             self._tell(self.progress, agreed, result, time.perf_counter() - began)
-        return agreed
+        if result.validation_loss is None:
+            return agreed, False
+        self._say(f"validation after step {self.step}: loss {result.validation_loss:.6f}")
+        return agreed, self.best.validated(self.step, result.validation_loss)
 
     def _votes(self) -> list[float]:
         votes = [0.0] * SLOTS
@@ -284,23 +367,43 @@ class _Run:
     ) -> None:
         over = self.step == self.config.steps or agreed.stop
         samples = result.samples * self.world_size
+        more = _more(result, seconds)
         progress.report(
-            StepReport(self.step, agreed.loss, samples, seconds, result.data_seconds), last=over
+            StepReport(self.step, agreed.loss, samples, seconds, result.data_seconds, more),
+            last=over,
         )
+        if self.curves is not None:
+            drawn = {"train/loss": agreed.loss, "train/samplesPerSecond": samples / seconds}
+            self.curves.add(self.step, drawn, last=over)
         if over or self.step % self.config.log_every == 0:
-            print(f"step {self.step} loss {agreed.loss:.6f} {samples / seconds:.0f}/s", flush=True)
+            used = f" {more['utilisation']:.1%} of peak" if "utilisation" in more else ""
+            print(
+                f"step {self.step} loss {agreed.loss:.6f} {samples / seconds:.0f}/s{used}",
+                flush=True,
+            )
 
     def _say(self, text: str) -> None:
         if self.rank == 0:
             print(text, flush=True)
 
 
-def _restore(task: Task, saved: Saved) -> None:
+def _more(result: StepResult, seconds: float) -> dict[str, float]:
+    """What not every step of every trainer has, for a line of steps.jsonl."""
+    more: dict[str, float] = {}
+    if result.validation_loss is not None and math.isfinite(result.validation_loss):
+        more["validationLoss"] = result.validation_loss
+    if result.seconds_at_peak:
+        more["utilisation"] = round(result.seconds_at_peak / seconds, 4)
+    return more
+
+
+def _restore(task: Task, best: Best, saved: Saved) -> None:
     """Give the task its state. Raises ConfigError for a checkpoint of another job, and
     CheckpointFailed for one that the task cannot read.
     """
     try:
         task.restore(saved)
+        best.restore(saved.path)
     except ConfigError:
         raise
     except (

@@ -30,6 +30,8 @@ def adamw(
     config: OptimizerConfig,
     learning_rate: float,
     divided_by: float,
+    *,
+    decay: bool = True,
 ) -> None:
     """Update tensors and moments (exp_avg of all, exp_avg_sq of all) in place; `steps` count this
     update already.
@@ -44,7 +46,7 @@ def adamw(
         lr=learning_rate,
         beta1=config.beta1,
         beta2=config.beta2,
-        weight_decay=config.weight_decay,
+        weight_decay=config.weight_decay if decay else 0.0,
         eps=config.epsilon,
         amsgrad=False,
         maximize=False,
@@ -56,10 +58,23 @@ class AdamW:
     """Updates plain tensors (Loshchilov and Hutter 2019).
 
     `states[i]` belongs to the i-th tensor: step, exp_avg and exp_avg_sq, as in torch.optim.
+    `decays`: which of them decay, all if it is left out.
     """
 
-    def __init__(self, tensors: Sequence[Tensor], config: OptimizerConfig) -> None:
+    def __init__(
+        self,
+        tensors: Sequence[Tensor],
+        config: OptimizerConfig,
+        decays: Sequence[bool] | None = None,
+    ) -> None:
         self._tensors, self._config = list(tensors), config
+        decays = [True] * len(self._tensors) if decays is None else decays
+        numbered = list(enumerate(decays))
+        self._groups = [
+            (chosen, decay)
+            for decay in (True, False)
+            if (chosen := [index for index, one in numbered if one is decay])
+        ]
         self.states: list[dict[str, Tensor]] = []
 
     def start(self) -> None:
@@ -82,12 +97,19 @@ class AdamW:
     ) -> None:
         """One update with these gradients divided by `divided_by`, which changes them."""
         self.start()
-        steps = [state["step"] for state in self.states]
-        torch._foreach_add_(steps, 1)
-        moments = [[state[key] for state in self.states] for key in STATE]
-        adamw(
-            self._tensors, list(gradients), moments, steps, self._config, learning_rate, divided_by
-        )
+        torch._foreach_add_([state["step"] for state in self.states], 1)
+        for chosen, decay in self._groups:
+            states = [self.states[index] for index in chosen]
+            adamw(
+                [self._tensors[index] for index in chosen],
+                [gradients[index] for index in chosen],
+                [[state[key] for state in states] for key in STATE],
+                [state["step"] for state in states],
+                self._config,
+                learning_rate,
+                divided_by,
+                decay=decay,
+            )
 
     def state_dict(self, learning_rate: float) -> dict[str, Any]:
         """In torch.optim's form; the tensors are live."""

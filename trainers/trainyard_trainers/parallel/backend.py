@@ -18,50 +18,100 @@ from torch import Tensor, nn
 
 from ..checkpoints.checkpointer import Files
 from ..common.bounds import NOT_NEGATIVE, PART, POSITIVE, Bounded, at_least
+from ..common.meaning import Meaning
+from .decay import Kind
 
 
 @dataclass(frozen=True)
 class ParallelConfig(Bounded):
     """Which backend, on what device, and how many ways. The dp size is what is left: ranks / tp.
 
-    data: `ddp` every dp rank holds weights, gradients and optimizer whole (TP-local); `zero1` the
-    optimizer's state is split over the dp ranks; `fsdp` weights and gradients are, too. sequence:
-    between the blocks activations are split along the sequence over the tp ranks.
+    A run may resume with any other of these.
     """
 
-    backend: Literal["torch", "nxd"] = "torch"
-    device: Literal["auto", "cpu", "cuda", "neuron"] = "auto"
-    tp: Annotated[int, at_least(1)] = 1
-    data: Literal["ddp", "zero1", "fsdp"] = "ddp"
-    sequence: bool = True
+    backend: Annotated[
+        Literal["torch", "nxd"], Meaning("nxd: neuronx-distributed, on Trainium", free=True)
+    ] = "torch"
+    device: Annotated[
+        Literal["auto", "cpu", "cuda", "neuron"],
+        Meaning("what each rank computes on; auto: a GPU if the node has one", free=True),
+    ] = "auto"
+    tp: Annotated[
+        int,
+        at_least(1),
+        Meaning(
+            "tensor-parallel ranks: so many share each layer; must divide heads, key-value heads, "
+            "intermediate size and vocabulary",
+            free=True,
+        ),
+    ] = 1
+    data: Annotated[
+        Literal["ddp", "zero1", "fsdp"],
+        Meaning(
+            "what the data-parallel ranks hold. ddp: each holds weights, gradients and optimizer "
+            "whole; zero1: the optimizer's state is split over them; fsdp: weights and gradients "
+            "are, too",
+            free=True,
+        ),
+    ] = "ddp"
+    sequence: Annotated[
+        bool,
+        Meaning(
+            "between the blocks, activations are split along the sequence over the tp ranks",
+            free=True,
+        ),
+    ] = True
 
 
 @dataclass(frozen=True)
 class OptimizerConfig(Bounded):
-    """AdamW (Loshchilov and Hutter 2019) on all weights, after clipping the gradient's global norm
-    to `clip` (0: no clipping).
-    """
+    """AdamW (Loshchilov and Hutter 2019), after clipping the gradient's global norm."""
 
-    learning_rate: Annotated[float, POSITIVE] = 3e-4
-    beta1: Annotated[float, PART] = 0.9
-    beta2: Annotated[float, PART] = 0.95
-    epsilon: Annotated[float, POSITIVE] = 1e-8
-    weight_decay: Annotated[float, NOT_NEGATIVE] = 0.1
-    clip: Annotated[float, NOT_NEGATIVE] = 1.0
+    learning_rate: Annotated[float, POSITIVE, Meaning("the highest, after the warm-up")] = 3e-4
+    beta1: Annotated[float, PART, Meaning("decay of the gradient's moving mean")] = 0.9
+    beta2: Annotated[float, PART, Meaning("decay of the moving mean of its square")] = 0.95
+    epsilon: Annotated[float, POSITIVE, Meaning("added to the root of that mean")] = 1e-8
+    weight_decay: Annotated[
+        float, NOT_NEGATIVE, Meaning("share of a weight that a learning rate of 1 would take away")
+    ] = 0.1
+    clip: Annotated[
+        float,
+        NOT_NEGATIVE,
+        Meaning("gradients with a larger norm, over all ranks, are scaled down to it; 0: none"),
+    ] = 1.0
+    no_decay: Annotated[
+        tuple[Kind, ...],
+        Meaning(
+            "weights without decay, with commas between them: norms, biases, embeddings; "
+            '"" for none'
+        ),
+    ] = ("norms", "biases")
 
 
 @dataclass(frozen=True)
 class BuildConfig:
-    """How the blocks run. precision `bf16`: weights, optimizer and reductions stay in float32,
-    matrix products are in bfloat16.
+    """How the blocks run."""
 
-    compile: a backend of torch.compile for every block (`inductor`, `aot_eager`, `neuron`), or
-    `none`.
-    """
-
-    precision: Literal["fp32", "bf16"] = "fp32"
-    compile: str = "none"
-    activation_checkpointing: bool = False
+    precision: Annotated[
+        Literal["fp32", "bf16"],
+        Meaning(
+            "of the matrix products; weights, optimizer and reductions are float32 in either case"
+        ),
+    ] = "fp32"
+    compile: Annotated[
+        str,
+        Meaning(
+            "a backend of torch.compile for every block (inductor, aot_eager, neuron), or none",
+            free=True,
+        ),
+    ] = "none"
+    activation_checkpointing: Annotated[
+        bool,
+        Meaning(
+            "keep each block's input only, and compute the rest again in the backward pass",
+            free=True,
+        ),
+    ] = False
 
 
 @dataclass(frozen=True)
@@ -100,6 +150,13 @@ class Reader(Protocol):
         file.
         """
 
+    @property
+    def sharded(self) -> bool:
+        """Whether each dp rank wrote its chunk of every weight."""
+
+    def piece(self, name: str, dp_rank: int, tp_rank: int) -> Tensor:
+        """What one rank of the job that wrote it held of a weight."""
+
     def model(self, tp_rank: int) -> Mapping[str, Tensor]:
         """TP-local weights by name, as tp rank `tp_rank` of the job that wrote them held them."""
 
@@ -114,11 +171,11 @@ class Reader(Protocol):
 
 
 class Layers(Protocol):
-    """What a model is made of; all weights lie in `.weight`, shaped (outputs, inputs), and there
-    are no biases.
+    """What a model is made of; all weights lie in `.weight`, shaped (outputs, inputs), and biases
+    in `.bias`.
     """
 
-    def col(self, inputs: int, outputs: int) -> nn.Module:
+    def col(self, inputs: int, outputs: int, *, bias: bool = False) -> nn.Module:
         """A linear layer whose outputs are split over the tp ranks; with `sequence` it first
         gathers (batch, sequence / tp, inputs).
         """

@@ -13,12 +13,12 @@ from .cross_entropy import head_loss
 
 
 class Linear(nn.Linear):
-    """Without biases and without first weights: they are set before they are used, and drawing them
-    twice is time that a resume pays.
+    """Without first weights: they are set before they are used, and drawing them twice is time that
+    a resume pays.
     """
 
-    def __init__(self, inputs: int, outputs: int) -> None:
-        super().__init__(inputs, outputs, bias=False)
+    def __init__(self, inputs: int, outputs: int, *, bias: bool = False) -> None:
+        super().__init__(inputs, outputs, bias=bias)
 
     def reset_parameters(self) -> None:
         """Weights come from elsewhere."""
@@ -61,8 +61,8 @@ class _RMSNorm(torch.autograd.Function):
 class PlainLayers:
     """`Layers` on one rank, of plain torch modules."""
 
-    def col(self, inputs: int, outputs: int) -> nn.Module:
-        return Linear(inputs, outputs)
+    def col(self, inputs: int, outputs: int, *, bias: bool = False) -> nn.Module:
+        return Linear(inputs, outputs, bias=bias)
 
     def row(self, inputs: int, outputs: int) -> nn.Module:
         return Linear(inputs, outputs)

@@ -26,6 +26,7 @@ from ..common.config import ConfigError
 from ..common.packages import PackageMissing
 from . import nxd_layout
 from .backend import BuildConfig, OptimizerConfig, ParallelConfig, Ranks, Reader, Weights
+from .decay import decays, runs
 from .partition import tp_dim
 
 #: Where AWS publishes the packages; those of the same names on PyPI are placeholders, which install
@@ -161,9 +162,9 @@ class NxdBackend:
             {"sequence_parallel_enabled": True, "sequence_dimension": 1} if self._sequence else {}
         )
 
-    def col(self, inputs: int, outputs: int) -> nn.Module:
+    def col(self, inputs: int, outputs: int, *, bias: bool = False) -> nn.Module:
         layer: nn.Module = self._layers.ColumnParallelLinear(
-            inputs, outputs, bias=False, gather_output=False, **self._split_sequence
+            inputs, outputs, bias=bias, gather_output=False, **self._split_sequence
         )
         return layer
 
@@ -280,13 +281,27 @@ class NxdBackend:
         self._optimizer = self._nxd.initialize_parallel_optimizer(
             self._config,
             torch.optim.AdamW,
-            list(self._parameters.values()),
+            self._groups(),
             lr=settings.learning_rate,
             betas=(settings.beta1, settings.beta2),
             eps=settings.epsilon,
             weight_decay=settings.weight_decay,
             **({"max_norm": self._clip} if self._zero1 else {}),
         )
+
+    def _groups(self) -> list[dict[str, Any]]:
+        """Weights that decay and such that do not, in their order, in which a checkpoint numbers
+        them.
+        """
+        settings = self._settings
+        named = (
+            (parameter, decays(name, settings.no_decay))
+            for name, parameter in self._parameters.items()
+        )
+        return [
+            {"params": alike, "weight_decay": settings.weight_decay if decay else 0.0}
+            for alike, decay in runs(named)
+        ]
 
     # -- a step -----------------------------------------------------------------------------------
     def backward(self, loss: Tensor, *, last: bool) -> None:

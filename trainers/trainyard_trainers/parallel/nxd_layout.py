@@ -10,6 +10,9 @@ users' checkpoints and ours are one kind.
 In the serialized form of torch_xla (xser) a .pt file holds references instead of tensors, a
 directory `<name>.pt.tensors/tensor_<n>.pt` the tensors, and `<name>.pt.info.pt` their dtypes and
 shapes. Nothing is ever unpickled but tensors and plain data.
+
+Where weights are split over the data-parallel ranks (fsdp) each of them writes its chunk into a
+file of its own below model/, and user_content.pt says so. neuronx-distributed has no such kind.
 """
 
 from __future__ import annotations
@@ -27,10 +30,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from trainyard_job.common.files import fsync_directory
+
 from ..checkpoints.staging import replaced
 from ..checkpoints.staging import tensors as tensors_of
 from ..checkpoints.writer import content_writer
-from ..common.files import fsync_directory
 from . import xser as xser_format
 from .partition import tp_dim
 from .xser import TensorReference
@@ -40,6 +44,8 @@ _RANK_FILE = re.compile(r"^dp_rank_(\d+)_tp_rank_(\d+)_pp_rank_(\d+)\.pt$")
 _ANY_RANK_FILE = re.compile(r"^dp_rank_\d+_.*rank_\d+\.pt$")
 #: Where our own checkpoints say how they were split; nxd hands user content through as it is.
 _LAYOUT = "layout"
+#: There: that every dp rank wrote its chunk of the weights, which neuronx-distributed does not do.
+_SHARDED = "sharded"
 #: How many bytes of a checkpoint stay mapped at once: pages that were read count as memory of the
 #: process until they are unmapped.
 _MAPPED_BYTES = 32 << 20
@@ -85,6 +91,7 @@ def files(
     scheduler: Mapping[str, Any] | None = None,
     user_content: Mapping[str, Any] | None = None,
     xser: bool = False,
+    pieces: Mapping[str, Tensor] | None = None,
 ) -> dict[str, object]:
     """The files that this rank writes, by relative name: bytes, or nested dicts and lists of
     tensors and plain values for torch.save.
@@ -93,7 +100,8 @@ def files(
     `ranks.dp_rank` is not 0 only their shapes count, so tensors on the meta device will do.
     optimizer: as torch's `state_dict()` gives it, {"state": {index: {key: tensor}}, "param_groups":
     ...}; with zero1 each tensor is this dp rank's chunk, along dimension 0, of the TP-local one
-    (`chunk`, with or without its padding).
+    (`chunk`, with or without its padding). pieces: this dp rank's chunk of each weight, without
+    padding, where every dp rank writes its own; of `model` only the shapes count then.
     """
     return dict(
         iter_files(
@@ -105,6 +113,7 @@ def files(
             scheduler=scheduler,
             user_content=user_content,
             xser=xser,
+            pieces=pieces,
         )
     )
 
@@ -119,6 +128,7 @@ def iter_files(
     scheduler: Mapping[str, Any] | None = None,
     user_content: Mapping[str, Any] | None = None,
     xser: bool = False,
+    pieces: Mapping[str, Tensor] | None = None,
 ) -> Iterator[tuple[str, object]]:
     """What `files` gives, one after the other; `model` may be a mapping that loads a tensor when it
     is asked for it.
@@ -126,8 +136,9 @@ def iter_files(
     if ranks.first:
         yield f"{tag}/checkpoint", b"1"
     name = rank_name(ranks.dp_rank, ranks.tp_rank, ranks.pp_rank)
-    if ranks.dp_rank == 0:
-        yield from _content_files(f"{tag}/model/{name}", model, xser)
+    if pieces is not None or ranks.dp_rank == 0:
+        held = model if pieces is None else pieces
+        yield from _content_files(f"{tag}/model/{name}", held, xser)
     if optimizer is not None and (zero1 or ranks.dp_rank == 0):
         content = _zero1(optimizer, model, ranks.dp_size) if zero1 else dict(optimizer)
         yield from _content_files(f"{tag}/optim/{name}", content, xser)
@@ -139,6 +150,7 @@ def iter_files(
             "dp_size": ranks.dp_size,
             "pp_size": ranks.pp_size,
             "zero1": zero1,
+            **({_SHARDED: True} if pieces is not None else {}),
         }
         yield f"{tag}/user_content.pt", {**(user_content or {}), _LAYOUT: layout}
         yield f"{tag}/done", b"1"
@@ -331,6 +343,11 @@ class Checkpoint:
         """
         return int(self._layout.get("dp_size", max(1, _size(self._optim, 0))))
 
+    @property
+    def sharded(self) -> bool:
+        """Whether each data-parallel rank wrote its chunk of every weight."""
+        return bool(self._layout.get(_SHARDED, False))
+
     @cached_property
     def zero1(self) -> bool:
         """Whether the optimizer's state is split over the dp ranks."""
@@ -348,6 +365,8 @@ class Checkpoint:
 
     def model(self, tp_rank: int) -> Mapping[str, Tensor]:
         """TP-local weights of a tp rank by name."""
+        if self.sharded:
+            return _Joined(self, tp_rank)
         content: Mapping[str, Tensor] = self._content(self._rank_file("model", 0, tp_rank))
         return content
 
@@ -365,7 +384,7 @@ class Checkpoint:
         """Shape of a whole weight."""
         dim, locals_ = (
             tp_dim(name),
-            [self._weight(name, tp_rank).shape for tp_rank in range(self.tp_size)],
+            [self._local_shape(name, tp_rank) for tp_rank in range(self.tp_size)],
         )
         shape = list(locals_[0])
         if dim is not None:
@@ -374,7 +393,7 @@ class Checkpoint:
 
     def dtype(self, name: str) -> torch.dtype:
         """In what a weight is stored."""
-        return self._weight(name, 0).dtype
+        return self._pieces(name, 0)[0].dtype
 
     def full(self, name: str) -> Tensor:
         """A whole weight, in memory of its own."""
@@ -387,23 +406,43 @@ class Checkpoint:
         dim = tp_dim(name)
         for tp_rank in range(self.tp_size if dim == 0 else 1):
             parts = range(self.tp_size) if dim == 1 else (tp_rank,)
-            first = self._weight(name, tp_rank)
-            step = max(1, BLOCK_BYTES // max(1, first[:1].nbytes * len(parts)))
-            for start in range(0, first.shape[0], step):
+            rows = self._local_shape(name, tp_rank)[0]
+            row = self._pieces(name, tp_rank)[0][:1].nbytes
+            step = max(1, BLOCK_BYTES // max(1, row * len(parts)))
+            for start in range(0, rows, step):
                 block = torch.cat(
-                    [self._weight(name, part)[start : start + step] for part in parts], dim=dim or 0
+                    [self._rows(name, part, start, start + step) for part in parts], dim=dim or 0
                 )
                 self._read(block.nbytes)
                 yield block
 
-    def _weight(self, name: str, tp_rank: int) -> Tensor:
-        """A TP-local weight, mapped; valid until the next one is asked for."""
-        path = self._rank_file("model", 0, tp_rank)
+    def piece(self, name: str, dp_rank: int, tp_rank: int) -> Tensor:
+        """What one rank of the job that wrote it held of a weight, mapped; valid until the next one
+        is asked for.
+        """
+        path = self._rank_file("model", dp_rank, tp_rank)
         skeleton = self._skeleton(path)
         if name not in skeleton:
             raise ValueError(f"{path}: there is no weight {name}")
         tensor: Tensor = _resolved(path, skeleton[name])
         return tensor
+
+    def _pieces(self, name: str, tp_rank: int) -> list[Tensor]:
+        """A TP-local weight: what all dp ranks hold of it, in a row."""
+        holders = range(self.dp_size if self.sharded else 1)
+        return [self.piece(name, dp_rank, tp_rank) for dp_rank in holders]
+
+    def _local_shape(self, name: str, tp_rank: int) -> tuple[int, ...]:
+        pieces = self._pieces(name, tp_rank)
+        return (sum(piece.shape[0] for piece in pieces), *pieces[0].shape[1:])
+
+    def _rows(self, name: str, tp_rank: int, start: int, stop: int) -> Tensor:
+        """Some rows of a TP-local weight."""
+        found: list[Tensor] = []
+        for piece in self._pieces(name, tp_rank):
+            found.append(piece[max(start, 0) : max(stop, 0)])
+            start, stop = start - len(piece), stop - len(piece)
+        return found[0] if len(found) == 1 else torch.cat(found)
 
     def full_optimizer(self, name: str, key: str) -> Tensor:
         """A whole tensor of the optimizer's state (`exp_avg`, `exp_avg_sq`, or the scalar `step`)
@@ -416,7 +455,7 @@ class Checkpoint:
     def _local_state(self, name: str, key: str, tp_rank: int) -> Tensor:
         """The TP-local state of a weight: the dp ranks' chunks in a row without their padding."""
         index = self.names().index(name)
-        shape = tuple(self._weight(name, tp_rank).shape)
+        shape = self._local_shape(name, tp_rank)
         chunks: list[Tensor] = []
         for dp_rank in range(self.dp_size if self.zero1 else 1):
             path = self._rank_file("optim", dp_rank, tp_rank)
@@ -489,15 +528,18 @@ class Checkpoint:
             )
         for path in self._wanted():
             _check_tensors(path, self._skeleton(path))
-        for tp_rank in range(1, self.tp_size):
-            path = self._rank_file("model", 0, tp_rank)
+        for path in (path for path in self._wanted() if path.parent.name == "model"):
             if list(self._skeleton(path)) != self.names():
                 raise ValueError(f"{path} names other weights than {rank_name(0, 0)}")
         self._check_vocabulary()
         self._mapped.clear()
 
     def _wanted(self) -> list[Path]:
-        wanted = [self._rank_file("model", 0, tp_rank) for tp_rank in range(self.tp_size)]
+        wanted = [
+            self._rank_file("model", dp_rank, tp_rank)
+            for dp_rank in range(self.dp_size if self.sharded else 1)
+            for tp_rank in range(self.tp_size)
+        ]
         if self.has_optimizer:
             dp_size = self.dp_size if self.zero1 else 1
             wanted += [
@@ -520,6 +562,22 @@ class Checkpoint:
                     f"{self.path / 'model'}: {name} has {rows} rows on {self.tp_size} tp ranks, "
                     f"vocab_size is {config['vocab_size']}"
                 )
+
+
+class _Joined(Mapping[str, Tensor]):
+    """TP-local weights that several ranks wrote; each is put together when it is asked for."""
+
+    def __init__(self, checkpoint: Checkpoint, tp_rank: int) -> None:
+        self._checkpoint, self._tp_rank = checkpoint, tp_rank
+
+    def __getitem__(self, name: str) -> Tensor:
+        return torch.cat(self._checkpoint._pieces(name, self._tp_rank))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._checkpoint.names())
+
+    def __len__(self) -> int:
+        return len(self._checkpoint.names())
 
 
 def _load(path: Path) -> Any:

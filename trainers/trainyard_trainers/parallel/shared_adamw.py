@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from . import node_memory
 from .adamw import STATE, AdamW, adamw, divisor
 from .backend import OptimizerConfig
+from .decay import runs
 
 #: Numbers of a cache line: every weight and every slice begins at one.
 _LINE = 16
@@ -26,7 +27,11 @@ _LINE = 16
 _AT_ONCE = 1 << 16
 
 
-def connect(parameters: Sequence[nn.Parameter], config: OptimizerConfig) -> SharedAdamW | None:
+def connect(
+    parameters: Sequence[nn.Parameter],
+    config: OptimizerConfig,
+    decays: Sequence[bool] | None = None,
+) -> SharedAdamW | None:
     """For float32 weights on the CPU, whose contents are lost; None where the ranks cannot share
     memory. Collective.
     """
@@ -34,7 +39,7 @@ def connect(parameters: Sequence[nn.Parameter], config: OptimizerConfig) -> Shar
     rows = node_memory.rows(
         1 + len(STATE) + dist.get_world_size(), _lines(width, dist.get_world_size())
     )
-    return None if rows is None else SharedAdamW(parameters, rows, config)
+    return None if rows is None else SharedAdamW(parameters, rows, config, decays)
 
 
 def _lines(numbers: int, shares: int = 1) -> int:
@@ -52,7 +57,11 @@ class SharedAdamW(AdamW):
     """
 
     def __init__(
-        self, parameters: Sequence[nn.Parameter], rows: Tensor, config: OptimizerConfig
+        self,
+        parameters: Sequence[nn.Parameter],
+        rows: Tensor,
+        config: OptimizerConfig,
+        decays: Sequence[bool] | None = None,
     ) -> None:
         self._parameters, self._size = list(parameters), dist.get_world_size()
         for parameter, weight in zip(self._parameters, self._views(rows[0]), strict=True):
@@ -70,6 +79,7 @@ class SharedAdamW(AdamW):
         self._weights, self._moments = share[0], share[1 : 1 + len(STATE)]
         gradients = share[1 + len(STATE) :]
         self._gradient = gradients[dist.get_rank()]
+        self._spans = self._own_spans(decays or [True] * len(self._parameters))
         self._parts = list(
             zip(
                 *(torch.split(row, _AT_ONCE) for row in (self._gradient, *_others(gradients))),
@@ -84,6 +94,24 @@ class SharedAdamW(AdamW):
             part[: parameter.numel()].view_as(parameter)
             for part, parameter in zip(parts, self._parameters, strict=True)
         ]
+
+    def _own_spans(self, decays: Sequence[bool]) -> dict[bool, list[slice]]:
+        """The parts of this rank's slice that decay, and those that do not.
+
+        What fills up the row behind the last weight goes with it.
+        """
+        width = len(self._weights)
+        first, start = dist.get_rank() * width, 0
+        spans: dict[bool, list[slice]] = {True: [], False: []}
+        counts = [_lines(parameter.numel()) for parameter in self._parameters]
+        counts[-1] += self._size * width - sum(counts)
+        for group, decay in runs(zip(counts, decays, strict=True)):
+            end = start + sum(group)
+            part = slice(max(start - first, 0), min(end - first, width))
+            if part.start < part.stop:
+                spans[decay].append(part)
+            start = end
+        return spans
 
     def load(self, states: list[dict[str, Tensor]]) -> None:
         """Every rank loads the same, so that none has to wait for another."""
@@ -104,16 +132,18 @@ class SharedAdamW(AdamW):
         norm = float(square.sqrt())
         steps = [state["step"] for state in self.states]
         torch._foreach_add_(steps, 1)
-        moments = [[moment] for moment in self._moments]
-        adamw(
-            [self._weights],
-            [self._gradient],
-            moments,
-            steps[:1],
-            self._config,
-            learning_rate,
-            divisor(norm, clip),
-        )
+        for decay, spans in self._spans.items():
+            if spans:
+                adamw(
+                    [self._weights[span] for span in spans],
+                    [self._gradient[span] for span in spans],
+                    [[moment[span] for span in spans] for moment in self._moments],
+                    steps[:1] * len(spans),
+                    self._config,
+                    learning_rate,
+                    divisor(norm, clip),
+                    decay=decay,
+                )
         dist.barrier()
         return norm
 

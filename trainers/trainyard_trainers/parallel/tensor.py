@@ -33,10 +33,15 @@ def split(model: Any, mesh: DeviceMesh, *, sequence: bool) -> None:
         plan["lm_head"] = ColwiseParallel()
     if sequence:
         plan["model.norm"] = SequenceParallel()
+    of_a_block = _block(sequence)
+    if model.model.layers[0].self_attn.q_norm is not None:
+        # Each rank has some of the heads, in dimension 2, and all of them have one weight.
+        of_a_block |= {
+            f"self_attn.{name}": SequenceParallel(sequence_dim=2, use_local_output=True)
+            for name in ("q_norm", "k_norm")
+        }
     for number in range(len(model.model.layers)):
-        plan.update(
-            {f"model.layers.{number}.{name}": style for name, style in _block(sequence).items()}
-        )
+        plan.update({f"model.layers.{number}.{name}": style for name, style in of_a_block.items()})
     parallelize_module(model, mesh, plan)
     # torch.compile (2.13) does not understand a block's input that is still on its way between the
     # ranks: the backward pass fails, or the embedding's gradient is silently zero. After any

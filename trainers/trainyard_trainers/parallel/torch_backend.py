@@ -25,6 +25,7 @@ from .adamw import STATE, AdamW, divisor
 from .backend import BuildConfig, OptimizerConfig, ParallelConfig, Ranks, Reader, Weights
 from .chunks import Chunks, all_gather, average_whole, chunk, chunk_rows, padded
 from .cross_entropy import head_loss
+from .decay import decays
 from .layers import PlainLayers
 from .partition import tp_dim
 
@@ -132,7 +133,8 @@ class TorchBackend(PlainLayers):
         if split_later:
             model.to_empty(device=self.device)
         self._options, self._clip = options, optimizer.clip
-        self._parameters = dict(model.named_parameters())
+        self._parameters = named = dict(model.named_parameters())
+        self._trained = {name: one for name, one in named.items() if one.requires_grad}
         self._own(model, optimizer)
         self._model = model
         # On the CPU the ranks' cores compute or communicate: nothing is gained by doing both at
@@ -179,17 +181,20 @@ class TorchBackend(PlainLayers):
             and self.ranks.dp_size > 1
             and self.device.type == "cpu"
         )
+        pulled = [decays(name, optimizer.no_decay) for name in self._trained]
         self._shared = (
-            shared_adamw.connect(list(self._parameters.values()), optimizer) if alike else None
+            shared_adamw.connect(list(self._trained.values()), optimizer, pulled) if alike else None
         )
         if (
-            self._shared and model.lm_head is not None
+            self._shared
+            and model.lm_head is not None
+            and model.model.embed_tokens.weight.requires_grad
         ):  # only few words' rows get a gradient, which is laid into the shared memory
             model.model.embed_tokens.sparse = True
-        held = [self._local(parameter) for parameter in self._parameters.values()]
+        held = [self._local(parameter) for parameter in self._trained.values()]
         self._chunks = Chunks(held, self._dp_group) if self.config.data == "zero1" else None
         self._owned = self._chunks.owned if self._chunks else held
-        self._optimizer = self._shared or AdamW(self._owned, optimizer)
+        self._optimizer = self._shared or AdamW(self._owned, optimizer, pulled)
         self._learning_rate = optimizer.learning_rate
 
     @contextlib.contextmanager
@@ -203,10 +208,15 @@ class TorchBackend(PlainLayers):
 
     # -- weights ----------------------------------------------------------------------------------
     def initialise(self, weights: Weights) -> None:
+        self._set(lambda name: self._own_part(weights(name, self.ranks.tp, self.ranks.tp_size)))
+
+    def _own_part(self, whole: Tensor) -> Tensor:
+        """Of a TP-local weight."""
+        return self._piece(whole) if self.config.data == "fsdp" else whole
+
+    def _set(self, own: Callable[[str], Tensor]) -> None:
         for name, parameter in self._parameters.items():
-            whole = weights(name, self.ranks.tp, self.ranks.tp_size)
-            target = self._local(parameter)
-            part = self._piece(whole) if self.config.data == "fsdp" else whole
+            part, target = own(name), self._local(parameter)
             if part.shape != target.shape:
                 raise ConfigError(
                     f"{name}: the weight found has shape {tuple(part.shape)}, this model's has "
@@ -223,12 +233,16 @@ class TorchBackend(PlainLayers):
 
     def restore(self, checkpoint: Reader) -> None:
         same = checkpoint.tp_size == self.ranks.tp_size
-        mine = checkpoint.model(self.ranks.tp) if same else {}
-        self.initialise(
-            lambda name, _tp, _size: (
-                mine[name] if same else self._tp_part(name, checkpoint.full(name))
+        same_dp = checkpoint.dp_size == self.ranks.dp_size
+        if same and same_dp and checkpoint.sharded and self.config.data == "fsdp":
+            self._set(lambda name: checkpoint.piece(name, self.ranks.dp, self.ranks.tp))
+        else:
+            mine = checkpoint.model(self.ranks.tp) if same else {}
+            self.initialise(
+                lambda name, _tp, _size: (
+                    mine[name] if same else self._tp_part(name, checkpoint.full(name))
+                )
             )
-        )
         self._restore_optimizer(checkpoint, same)
 
     def _tp_part(self, name: str, whole: Tensor) -> Tensor:
@@ -244,7 +258,7 @@ class TorchBackend(PlainLayers):
             if ("base_state" in found) == self._sharded and (same_dp or not self._sharded):
                 own = found["base_state" if self._sharded else "state"]
         states = []
-        for index, (name, tensor) in enumerate(zip(self._parameters, self._owned, strict=True)):
+        for index, (name, tensor) in enumerate(zip(self._trained, self._owned, strict=True)):
             state = {} if own is None else own[index]
             restored: dict[str, Tensor] = {}
             for key in STATE:
@@ -282,8 +296,8 @@ class TorchBackend(PlainLayers):
 
     def _averaged(self) -> list[Tensor]:
         """The mean gradients of what this rank owns; the parameters' own are let go."""
-        gradients = [self._gradient(parameter) for parameter in self._parameters.values()]
-        for parameter in self._parameters.values():
+        gradients = [self._gradient(parameter) for parameter in self._trained.values()]
+        for parameter in self._trained.values():
             parameter.grad = None
         if self._chunks:
             return self._chunks.average(gradients)
@@ -308,9 +322,7 @@ class TorchBackend(PlainLayers):
         once.
         """
         norms = torch.stack(list(torch._foreach_norm(gradients))).double().square()
-        once = [
-            1.0 / self.ranks.tp_size if tp_dim(name) is None else 1.0 for name in self._parameters
-        ]
+        once = [1.0 / self.ranks.tp_size if tp_dim(name) is None else 1.0 for name in self._trained]
         total = (norms * torch.tensor(once, dtype=norms.dtype, device=norms.device)).sum()
         if self._sharded:
             dist.all_reduce(total)
@@ -323,17 +335,30 @@ class TorchBackend(PlainLayers):
 
     # -- checkpoints ------------------------------------------------------------------------------
     def _weights(self) -> dict[str, Tensor]:
-        """TP-local weights by name; where fully sharded, dp rank 0 alone collects them, in host
-        memory, and the others have shapes only.
+        """TP-local weights that are trained, by name. Adapters that are spread over the ranks are
+        collected by dp rank 0, in host memory; the others have shapes only.
         """
         if self.config.data != "fsdp":
-            return {name: self._local(parameter) for name, parameter in self._parameters.items()}
+            return {name: self._local(parameter) for name, parameter in self._trained.items()}
         found = {}
-        for name, parameter in self._parameters.items():
-            rows = parameter.shape[0] // (self.ranks.tp_size if tp_dim(name) == 0 else 1)
-            whole = self._gathered(self._local(parameter), rows)
+        for name, parameter in self._trained.items():
+            whole = self._gathered(self._local(parameter), self._local_rows(name, parameter))
             found[name] = whole.to("cpu" if self.ranks.dp == 0 else "meta")
         return found
+
+    def _local_rows(self, name: str, parameter: Tensor) -> int:
+        """Of a TP-local weight that the dp ranks share."""
+        return int(parameter.shape[0]) // (self.ranks.tp_size if tp_dim(name) == 0 else 1)
+
+    def _shapes(self) -> dict[str, Tensor]:
+        """TP-local weights without their content."""
+        return {
+            name: torch.empty(
+                (self._local_rows(name, parameter), *self._local(parameter).shape[1:]),
+                device="meta",
+            )
+            for name, parameter in self._trained.items()
+        }
 
     def _gathered(self, piece: Tensor, rows: int) -> Tensor:
         """The TP-local tensor of `rows` rows of which every dp rank has a chunk."""
@@ -354,10 +379,14 @@ class TorchBackend(PlainLayers):
         place = nxd_layout.Ranks(
             self.ranks.dp, self.ranks.dp_size, self.ranks.tp, self.ranks.tp_size
         )
+        # Every rank writes its chunk: one writer would have to collect and write all of them.
+        each = self.config.data == "fsdp" and len(self._trained) == len(self._parameters)
+        pieces = {name: self._local(one) for name, one in self._trained.items()} if each else None
         return nxd_layout.files(
             nxd_layout.tag_of(step),
             place,
-            model=self._weights(),
+            model=self._shapes() if each else self._weights(),
+            pieces=pieces,
             optimizer=optimizer,
             zero1=self._sharded,
             scheduler={"last_epoch": step},

@@ -16,21 +16,22 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..common.bounds import Bound, Bounded, at_least
+from ..common.meaning import Meaning
 from .vocabulary import BEGIN, PAD
 
 
 @dataclass(frozen=True)
 class ModelConfig(Bounded):
-    """`layers`: of the encoder, and as many of the decoder; `width`: of embeddings and layers;
-    `feed_forward`: of the hidden layers.
-    """
+    """The shape of the transformer."""
 
-    layers: Annotated[int, at_least(1)] = 6
-    width: Annotated[int, at_least(1)] = 512
-    heads: Annotated[int, at_least(1)] = 8
-    feed_forward: Annotated[int, at_least(1)] = 2048
+    layers: Annotated[int, at_least(1), Meaning("of the encoder, and as many of the decoder")] = 6
+    width: Annotated[int, at_least(1), Meaning("of embeddings and layers")] = 512
+    heads: Annotated[int, at_least(1), Meaning("of attention; they share the width")] = 8
+    feed_forward: Annotated[int, at_least(1), Meaning("width of the hidden layers")] = 2048
     dropout: Annotated[
-        float, Bound("is no share of what is dropped; use 0 or more and less than 1", ge=0, lt=1)
+        float,
+        Bound("is no share of what is dropped; use 0 or more and less than 1", ge=0, lt=1),
+        Meaning("share of the activations that are left out in training"),
     ] = 0.1
 
     def __post_init__(self) -> None:

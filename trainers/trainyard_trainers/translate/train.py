@@ -22,13 +22,15 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional
 
+from trainyard_job.checkpoints.checkpoint import Saved
+
 from .. import loop
-from ..checkpoints.checkpoint import Saved
 from ..checkpoints.checkpointer import Files, load, load_own, rank_file
 from ..common import config, packages, seeds
 from ..common.agreement import exchange
 from ..common.bounds import POSITIVE, Bound, at_least
 from ..common.config import ConfigError
+from ..common.meaning import Meaning
 from ..loop import StepResult, Turn
 from ..loop.data import Stream
 from ..parallel import data_parallel
@@ -40,29 +42,42 @@ from .vocabulary import PAD, Vocabulary
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig(loop.LoopConfig):
-    """`train`, `validation`: a tab-separated file, or what two files have in common
-    (data.ParallelText); without validation, no BLEU.
+    """What is translated, by what model, and how it is trained."""
 
-    `tokens_per_batch`: of a rank and step, padding included, on either side; `max_tokens`: pairs
-    with more on a side are left out; `learning_rate`: the highest, at the end of the warm-up;
-    `precision`: of the matrix products, weights stay float32.
-    """
-
-    train: str
-    validation: str | None = None
-    source: str = "en"
-    target: str = "de"
-    vocabulary_size: int = 16_000
-    tokens_per_batch: int = 4096
-    max_tokens: Annotated[int, at_least(2)] = 256
-    learning_rate: Annotated[float, POSITIVE] = 7e-4
-    warmup_steps: Annotated[int, at_least(1)] = 4000
+    train: Annotated[
+        str,
+        Meaning("a tab-separated file, or what two files' names have in common", free=True),
+    ]
+    validation: Annotated[
+        str | None, Meaning("the same, to judge by; without it, no BLEU", free=True)
+    ] = None
+    source: Annotated[str, Meaning("the language that is translated from")] = "en"
+    target: Annotated[str, Meaning("the language that is translated into")] = "de"
+    vocabulary_size: Annotated[int, Meaning("parts of words that are learned, at most")] = 16_000
+    tokens_per_batch: Annotated[
+        int, Meaning("of a rank and step, padding included, on either side")
+    ] = 4096
+    max_tokens: Annotated[
+        int, at_least(2), Meaning("pairs with more of them on a side are left out")
+    ] = 256
+    learning_rate: Annotated[float, POSITIVE, Meaning("the highest, at the end of the warm-up")] = (
+        7e-4
+    )
+    warmup_steps: Annotated[
+        int, at_least(1), Meaning("steps until the learning rate is reached")
+    ] = 4000
     label_smoothing: Annotated[
-        float, Bound("is no share of probability; use 0 or more and less than 1", ge=0, lt=1)
+        float,
+        Bound("is no share of probability; use 0 or more and less than 1", ge=0, lt=1),
+        Meaning("share of the probability that is spread over all words"),
     ] = 0.1
-    weight_decay: Annotated[float, at_least(0)] = 0.0
-    max_gradient_norm: Annotated[float, POSITIVE] = 1.0
-    precision: Literal["float32", "bfloat16"] = "float32"
+    weight_decay: Annotated[float, at_least(0), Meaning("AdamW's")] = 0.0
+    max_gradient_norm: Annotated[
+        float, POSITIVE, Meaning("gradients with a larger norm are scaled down to it")
+    ] = 1.0
+    precision: Annotated[
+        Literal["float32", "bfloat16"], Meaning("of the matrix products; weights stay float32")
+    ] = "float32"
     model: ModelConfig = field(default_factory=ModelConfig)
     search: SearchConfig = field(default_factory=SearchConfig)
 

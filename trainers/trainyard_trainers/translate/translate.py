@@ -16,10 +16,12 @@ from typing import Annotated, Any, BinaryIO, Literal
 
 import torch
 
-from ..checkpoints import checkpoint
+from trainyard_job.checkpoints import checkpoint
+
 from ..common import config
 from ..common.bounds import Bound, Bounded, at_least
 from ..common.config import ConfigError
+from ..common.meaning import Meaning
 from .data import Rows
 from .model import Decoding, ModelConfig, Transformer
 from .search import beam_search
@@ -30,23 +32,25 @@ SCHEMA = "trainyard.translate.v1"
 
 @dataclass(frozen=True)
 class SearchConfig(Bounded):
-    """`beam`: open hypotheses a sentence (1: greedy); `length_penalty`: strength, 0 for none;
-    `sentences`: translated at once.
-    """
+    """How a translation is looked for."""
 
-    beam: Annotated[int, at_least(1)] = 4
+    beam: Annotated[
+        int, at_least(1), Meaning("open hypotheses a sentence; 1: greedy", free=True)
+    ] = 4
     length_penalty: Annotated[
-        float, Bound("would prefer short sentences without end; use 0 or more", ge=0)
+        float,
+        Bound("would prefer short sentences without end; use 0 or more", ge=0),
+        Meaning("how strongly short translations are held back; 0: not at all", free=True),
     ] = 0.6
-    sentences: Annotated[int, at_least(1)] = 32
+    sentences: Annotated[int, at_least(1), Meaning("translated at once", free=True)] = 32
 
 
 @dataclass(frozen=True, kw_only=True)
 class TranslateConfig:
-    """`model`: the `final` directory of a run; `device`: the CPU or the first GPU."""
+    """With what, and where, lines are translated."""
 
-    model: Path
-    device: Literal["cpu", "cuda"] = "cpu"
+    model: Annotated[Path, Meaning("the `final` directory of a run")]
+    device: Annotated[Literal["cpu", "cuda"], Meaning("the CPU, or the first GPU")] = "cpu"
     search: SearchConfig = field(default_factory=SearchConfig)
 
 

@@ -294,5 +294,17 @@ def slurmctld_is_the_user_slurms(world: World) -> Seen:
     return judged(world, "A-055", is_slurm, "SlurmUser is slurm", remedy, role="controller")
 
 
+@look("A-065", after="ready")
+def the_controller_has_git(world: World) -> Seen:
+    return judged(
+        world,
+        "A-065",
+        lambda story: None if as_processes(story) else story.facts.get("git"),
+        "git is there",
+        "A run with job.git ends with words there: install git in the image, or use job.workdir",
+        role="controller",
+    )
+
+
 def _slurm(story: Story, name: str) -> Any:
     return (story.facts.get("slurm") or {}).get(name)

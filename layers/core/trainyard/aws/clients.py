@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,11 @@ _TIMEOUTS = {"connect_timeout": 3, "read_timeout": 10}
 _ATTEMPTS = 3
 #: A price is a courtesy in a dry run, which must not wait for it.
 _ATTEMPTS_OF = {"pricing": 1}
+#: botocore's own choice for a URL that others use: in us-east-1 a signature that leaves the headers
+#: out, and a host that sends buckets of other regions elsewhere.
+_ONLY_FOR: Mapping[str, Mapping[str, Any]] = {
+    "s3": {"signature_version": "s3v4", "s3": {"addressing_style": "virtual"}}
+}
 
 
 @cache
@@ -39,6 +45,7 @@ def client(service: str, region: str) -> Any:
         retries={"mode": "standard", "total_max_attempts": _ATTEMPTS_OF.get(service, _ATTEMPTS)},
         max_pool_connections=16,
         **_TIMEOUTS,
+        **_ONLY_FOR.get(service, {}),
     )
     return session().create_client(service, region_name=region, config=config)
 

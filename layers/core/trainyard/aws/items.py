@@ -53,7 +53,7 @@ def record_of(model: type[M], item: Item) -> M:
         return unpack(model, item)
     except BROKEN as error:
         fields = error.errors() if isinstance(error, ValidationError) else []
-        why = ".".join(map(str, fields[0]["loc"])) if fields else repr(error)
+        why = ".".join(map(str, fields[0]["loc"])) or fields[0]["msg"] if fields else repr(error)
         raise unreadable(item, why) from error
 
 

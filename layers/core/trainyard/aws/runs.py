@@ -28,6 +28,7 @@ from trainyard.aws.table import Table
 from trainyard.domain import errors
 from trainyard.domain.records import TERMINAL, Checkpoint, Run, TimelineEntry
 from trainyard.ports import Clock, Page
+from trainyard_contracts import places
 from trainyard_contracts.events import Fact
 
 IDEMPOTENCY_LIFETIME = timedelta(hours=24)
@@ -189,6 +190,8 @@ class TableRuns:
 
     def put_checkpoint(self, run_id: str, checkpoint: Checkpoint) -> None:
         pk, sk = _pk(run_id), f"ckpt#{checkpoint.step:012d}#{checkpoint.attempt:06d}"
+        if not places.is_own_checkpoint(checkpoint.path):
+            sk += f"#{checkpoint.path}"  # several names may be of one step
         if checkpoint.status == "rejected":
             self._table.put(
                 {

@@ -24,6 +24,7 @@ class BundleSources:
     agent: Path
     contracts: Path
     trainers: Path
+    job_library: Path
     packages: Path | None = None
     """What the agent imports, packed for nodes (node_agent/build_packages.py)."""
 
@@ -37,6 +38,7 @@ class BundleSources:
             opt / "trainyard_agent",
             contracts,
             opt / "trainyard_trainers",
+            opt / "trainyard_job",
             opt / "packages",
         )
 
@@ -46,8 +48,9 @@ class BundleSources:
             "": self.lifecycle,
             "lib/trainyard_agent/": self.agent,
             "lib/trainyard_contracts/": self.contracts,
+            "lib/trainyard_trainers/": self.trainers,
+            "lib/trainyard_job/": self.job_library,
         }
-        trees["lib/trainyard_trainers/"] = self.trainers
         if (
             self.packages is not None and self.packages.is_dir()
         ):  # the local cloud deploys the sources as they are, and its nodes bring an interpreter
@@ -68,6 +71,6 @@ def _sources(tree: Path) -> Iterator[Path]:
     if not found:
         raise BundleIncomplete(
             f"{tree} holds no files; "
-            "template.yaml must give this function the node and trainers layers"
+            "template.yaml must give this function the node, trainers and job library layers"
         )
     yield from found

@@ -20,6 +20,8 @@ from trainyard_contracts.events import AttemptEnded, Fact, NodeEvidence
 #: A program that reports no steps and ended within this time did no work yet; one that ran for
 #: longer did, as far as anybody can tell.
 EARLY_SECONDS = 300
+# Of the log that a problem shows, where no traceback is known.
+LOG_CHARACTERS = 2000
 
 
 @dataclass(frozen=True)
@@ -146,21 +148,24 @@ def out_of_memory(draft: Draft, attempt: Attempt) -> Finding | None:
         for incident in draft.incidents
     )
     words = end.error or "a process of the job was killed for want of memory"
+    device = end.memory == "device"
+    who = "An accelerator of the job" if device else "The job"
     because = (
-        f"The job ran out of memory {_place(attempt, end)}{f' on {node}' if node else ''}: {words}."
+        f"{who} ran out of memory {_place(draft, attempt, end)}"
+        f"{f' on {node}' if node else ''}: {words}."
     )
     if count < draft.run.spec.recovery.same_error_limit:
         return Finding(
             "out-of-memory", end, because, signature=signature, resume_as="Trying once more"
         )
-    detail = f"{because} That was time {count} without coming further.{_tail(end)}"
+    detail = f"{because} That was time {count} without coming further.{_shown(end)}"
     return Finding(
         "out-of-memory",
         end,
         because,
         signature=signature,
         stop="failed",
-        problem=problem("out-of-memory", detail),
+        problem=problem("device-out-of-memory" if device else "out-of-memory", detail),
     )
 
 
@@ -185,39 +190,87 @@ def worker_process(draft: Draft, attempt: Attempt) -> Finding | None:
     because = f"A worker process{f' on {node}' if node else ''} was killed{_by_signal(end)}{why}."
     # If something else explains the signal (a restart of its node, say), the program is not to
     # blame.
-    if end.error_kind == "signal" and not why and _early(attempt, end):
-        sign, place = f"signal {end.signal}", _place(attempt, end)
+    if end.error_kind == "signal" and not why and _early(draft, attempt, end):
+        sign, place = f"signal {end.signal}", _place(draft, attempt, end)
         return _same_error(draft, end, "worker-process", sign, because, place, node)
+    crash = _crash(draft, attempt, end)
+    if any(one.error_signature == crash and one.node != node for one in draft.incidents if crash):
+        sign, place = f"signal {end.signal}", _place(draft, attempt, end)
+        because = f"{because} It was so on another node, too, {place}."
+        return _program_crashes(end, because, f"'{sign}' came on two nodes {place}.", crash, node)
     repeats = sum(
         incident.cause == "worker-process" and incident.node == node for incident in draft.incidents
     )
     if not node or repeats < draft.run.spec.recovery.in_place_restarts_per_node:
-        return Finding("worker-process", end, because, node=node)
+        return Finding("worker-process", end, because, signature=crash, node=node)
     if not enough_nodes(draft, without={node}):
         because += f" That was time {repeats + 1} on this node, but no other node is free."
-        return Finding("worker-process", end, because, node=node)
+        return Finding("worker-process", end, because, signature=crash, node=node)
     because += f" That was time {repeats + 1} on this node: it is left out from now on."
     return Finding(
         "worker-process",
         end,
         because,
+        signature=crash,
         node=node,
         exclude=[node],
         resume_as="Starting again on other nodes",
     )
 
 
+#: What a program does to itself: SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV.
+_CRASHES = frozenset({4, 6, 7, 8, 11})
+
+
+def _crash(draft: Draft, attempt: Attempt, end: AttemptEnded) -> str | None:
+    """The signature of a crash at a known step; None of what may have come from outside."""
+    if end.error_kind != "signal" or end.signal not in _CRASHES or end.last_step is None:
+        return None
+    return f"signal|signal {end.signal}|{_place(draft, attempt, end)}"
+
+
+def _program_crashes(
+    end: AttemptEnded, because: str, detail: str, signature: str | None, node: str | None
+) -> Finding:
+    return Finding(
+        "worker-process",
+        end,
+        because,
+        signature=signature,
+        node=node,
+        stop="failed",
+        problem=problem("same-error", f"{detail}{_shown(end)}"),
+    )
+
+
 def program_error(draft: Draft, attempt: Attempt) -> Finding | None:
-    """The program failed: one more attempt; the same error at the same step stops the run."""
+    """The program failed: one more attempt; the same error at the same step stops the run, and so
+    does at once an error before the first step that would come again on whatever nodes.
+    """
     end = _end(draft, attempt)
     if end is None or end.outcome != "failed":
         return None
     kind = end.error_kind or "unknown"
     error = end.error or f"exit code {end.exit_code}"
-    place = _place(attempt, end)
+    place = _place(draft, attempt, end)
     # An error that the agent has from Slurm, and not from the program, begins with "Slurm: ".
-    who = "The job" if error.startswith("Slurm: ") else "The program"
+    who = "The job" if error.startswith("Slurm: ") or _of_image(end) else "The program"
+    if end.lasting and _early(draft, attempt, end):
+        return _lasting_error(end, error, f"{who} failed {place} with '{error}'.")
     return _same_error(draft, end, kind, error, f"{who} failed {place} with '{error}'.", place)
+
+
+def _lasting_error(end: AttemptEnded, error: str, because: str) -> Finding:
+    """The end: no node, checkpoint or moment has a part in this error."""
+    signature = f"{end.error_kind or 'unknown'}|{error}|lasting"
+    return Finding(
+        end.error_kind or "unknown",
+        end,
+        because,
+        signature=signature,
+        stop="failed",
+        problem=problem("lasting-error", f"{because}{_shown(end)}"),
+    )
 
 
 def _same_error(
@@ -232,12 +285,12 @@ def _same_error(
     """One more attempt, or the end: the same error came `sameErrorLimit` times at one place."""
     signature = f"{end.error_kind or 'unknown'}|{error}|{place}"
     count = 1 + sum(incident.error_signature == signature for incident in draft.incidents)
-    if count < draft.run.spec.recovery.same_error_limit:
+    if count < draft.run.spec.recovery.same_error_limit + _coarse(end):
         return Finding(
             cause, end, because, signature=signature, node=node, resume_as="Trying once more"
         )
     again = f" {count} times" if count > 1 else ""
-    detail = f"'{error}' came{again} {place}.{_tail(end)}"
+    detail = f"'{error}' came{again} {place}.{_shown(end)}"
     code = "same-error" if count > 1 else "python-error"
     because = f"The same error came {count} times {place}: '{error}'." if count > 1 else because
     return Finding(
@@ -251,27 +304,43 @@ def _same_error(
     )
 
 
-def _place(attempt: Attempt, end: AttemptEnded) -> str:
+def _coarse(end: AttemptEnded) -> int:
+    """1 where a log says the last step: programs print some steps only, so two passing errors may
+    come after the same line. It takes one more to call them the same.
+    """
+    return int(end.last_step is not None and end.step_source != "program")
+
+
+def _place(draft: Draft, attempt: Attempt, end: AttemptEnded) -> str:
     """Where in training it happened.
 
-    Of a program without step reports only the time is known, which hardly ever repeats.
+    Of a program without reports of steps and without checkpoints only the time is known, which
+    hardly ever repeats.
     """
     if end.last_step is not None:
         return f"at step {end.last_step}"
+    if (saved := draft.book.saved_by(attempt)) is not None:
+        return f"after its checkpoint of step {saved}"
     return (
         "before the first step"
-        if _early(attempt, end)
+        if _early(draft, attempt, end)
         else f"{_seconds(attempt, end):.1f} s after its start, with no step reported"
     )
 
 
-def _early(attempt: Attempt, end: AttemptEnded) -> bool:
+def _early(draft: Draft, attempt: Attempt, end: AttemptEnded) -> bool:
     """The attempt has no known step and ran for a short time: what fails so early fails again."""
     return (
         end.last_step is None
         and attempt.first_step_at is None
-        and _seconds(attempt, end) < EARLY_SECONDS
+        and draft.book.saved_by(attempt) is None
+        and (_seconds(attempt, end) < EARLY_SECONDS or _of_image(end))
     )
+
+
+def _of_image(end: AttemptEnded) -> bool:
+    """The program never started; to bring its image may have taken long."""
+    return (end.error or "").startswith("job.image ")
 
 
 def _seconds(attempt: Attempt, end: AttemptEnded) -> float:
@@ -343,6 +412,15 @@ def _by_signal(end: AttemptEnded) -> str:
     return f" by {names.get(end.signal, f'signal {end.signal}')}" if end.signal else ""
 
 
-def _tail(end: AttemptEnded) -> str:
+def _shown(end: AttemptEnded) -> str:
+    """Where the program failed: its own traceback; else the end of the log, in which all ranks
+    speak.
+    """
+    if end.traceback.strip():
+        where = f" on {end.failed_node}" if end.failed_node else ""
+        return f" It failed here{where}:\n{end.traceback.strip()}"
     tail = end.log_tail.strip()
-    return f" End of the job's log:\n{tail[-2000:]}" if tail else ""
+    if len(tail) > LOG_CHARACTERS:
+        tail = tail[-LOG_CHARACTERS:]
+        tail = tail.partition("\n")[2] or tail
+    return f" End of the job's log:\n{tail}" if tail else ""

@@ -107,6 +107,20 @@ class NodeNotFound(NotFound):
         return cls(f"'{instance_id[:100]}' is not the instance id of one of its nodes.")
 
 
+class UploadNotFound(NotFound):
+    title = "There is no such upload"
+    next_step = "Send what is to be uploaded with POST /v1/uploads."
+
+
+class UploadIncomplete(TrainyardError):
+    code = "upload-incomplete"
+    title = "The upload that the run names is not complete"
+    next_step = (
+        "Upload the directory again (POST /v1/uploads until it is Complete; the CLI does so), "
+        "then submit the run."
+    )
+
+
 class BlobNotFound(NotFound):
     title = "The data bucket has no such object"
 
@@ -138,6 +152,15 @@ class RunActive(ConflictError):
     code = "run-active"
     title = "The run is still active"
     next_step = "Wait until it ends, or cancel it first."
+
+
+class NotExported(ConflictError):
+    code = "not-exported"
+    title = "The run has no verified export"
+    next_step = (
+        "Export it with POST /v1/runs/{id}:export or 'trainyard run export', and ask again when it "
+        "is verified."
+    )
 
 
 class ClusterExists(ConflictError):
@@ -190,6 +213,20 @@ class CommandFailed(TrainyardError):
     title = "A command on the cluster's controller failed"
 
 
+class AgentTooOld(CommandFailed):
+    title = "The cluster's agent is too old for what the run needs"
+
+
+class JobRefused(CommandFailed):
+    """The cluster can never run this job; `problem` is the code of what is wrong."""
+
+    title = "The cluster cannot run the job"
+
+    def __init__(self, problem: str, detail: str) -> None:
+        super().__init__(detail)
+        self.problem = problem
+
+
 class RetryableError(TrainyardError):
     """The step may be repeated as it is: state machines retry it by this very name."""
 
@@ -222,6 +259,7 @@ class Throttled(RetryableError):
 CODES: frozenset[str] = frozenset({
     "invalid-request", "invalid-page-token", "body-too-large", "not-found", "run-not-found",
     "cluster-not-found", "node-not-found", "idempotency-conflict", "conflict", "run-finished",
-    "run-active", "cluster-exists", "cluster-in-use", "backend-rejected", "no-capacity",
-    "node-unreachable", "session-encrypted", "throttled", "method-not-allowed", "internal",
+    "run-active", "not-exported", "cluster-exists", "cluster-in-use", "backend-rejected",
+    "no-capacity", "node-unreachable", "session-encrypted", "throttled", "method-not-allowed",
+    "upload-incomplete", "internal",
 })  # fmt: skip

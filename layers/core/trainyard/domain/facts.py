@@ -255,6 +255,12 @@ class Book:
             else None
         )
 
+    def saved_by(self, attempt: Attempt) -> int | None:
+        """Step of the newest checkpoint that the attempt made: it came as far as that."""
+        made = [fact.step for fact in self.of(CheckpointCommitted, attempt=attempt.number)]
+        made += [found.step for found in self._checkpoints if found.attempt == attempt.number]
+        return max(made, default=None)
+
     def newest_checkpoint(self) -> int | None:
         """Step of the newest checkpoint that is whole as far as we know."""
         rejected = {fact.path for fact in self.of(CheckpointRejected)}

@@ -11,8 +11,17 @@ from typing import Any
 
 from trainyard.domain import facts
 from trainyard.domain.records import WaitKind
-from trainyard.domain.words import counted, describe, listed, setup_sentence, size, waiting_sentence
-from trainyard_contracts import events
+from trainyard.domain.words import (
+    counted,
+    describe,
+    duration,
+    listed,
+    setup_sentence,
+    size,
+    waiting_sentence,
+    whose,
+)
+from trainyard_contracts import events, places
 from trainyard_contracts.events import Fact
 
 
@@ -52,6 +61,8 @@ def _started(event: events.AttemptStarted) -> str:
 
 
 def _stepped(event: events.AttemptStepped) -> str:
+    if event.source != "program":
+        return f"Attempt {event.attempt} trains: {whose(event.source)} says step {event.step}."
     source = (
         f"resumed from step {event.resumed_from}"
         if event.resumed_from is not None
@@ -61,6 +72,12 @@ def _stepped(event: events.AttemptStepped) -> str:
 
 
 def _committed(event: events.CheckpointCommitted) -> str:
+    if event.source:
+        what = f"copy {event.step}" if event.counted else f"step {event.step}"
+        return (
+            f"The program's checkpoint '{event.source}' ({what}) is whole, copied and verified: "
+            f"{counted(event.files, 'file')}, {size(event.bytes)}."
+        )
     return (
         f"Checkpoint of step {event.step} is committed and verified: "
         f"{counted(event.files, 'file')}, {size(event.bytes)}."
@@ -68,9 +85,73 @@ def _committed(event: events.CheckpointCommitted) -> str:
 
 
 def _rejected(event: events.CheckpointRejected) -> str:
+    if event.path.startswith((f"{places.WORK}/", f"{places.OUTPUT}/")):
+        return f"The program's checkpoint '{event.path}' is torn: {event.reason}."
     return (
         f"Checkpoint of step {event.step} does not verify ({event.reason}); "
         "it will not be resumed from."
+    )
+
+
+def _restored(event: events.CheckpointRestored) -> str:
+    aside = f" It is '{event.set_aside}' now." if event.set_aside else ""
+    before = f"Before attempt {event.attempt}"
+    if not event.path:
+        return f"{before}, '{event.source}' was set aside: {event.reason}.{aside}"
+    step = f" of step {event.step}" if event.step is not None else ""
+    return (
+        f"{before}, '{event.source}' was put back from the copy{step}. "
+        f"What was there: {event.reason}.{aside}"
+    )
+
+
+def _synced(event: events.ResultsSynced) -> str:
+    step = f", newest checkpoint of step {event.last_step}" if event.last_step is not None else ""
+    left = f" {counted(event.left_out, 'file')} are not copied." if event.left_out else ""
+    return (
+        f"What the run has so far is in S3: {counted(event.objects, 'file')}, "
+        f"{size(event.bytes)}{step}. It is copied every {event.every_seconds:g} s.{left}"
+    )
+
+
+#: By SyncFailed.trouble, what it means and what a person can do.
+_SYNC_ADVICE = {
+    "denied": "S3 refuses it: look whether the data bucket's policy or its key allows the "
+    "cluster's role to read and write below sync/.",
+    "unreachable": "S3 does not answer from the controller: look at the subnets' route to S3 (an "
+    "S3 gateway endpoint, or NAT).",
+    "disk": "The shared filesystem cannot be read: look whether it is full or away.",
+    "slow": "A copy takes longer than the interval: what is lost with the cluster may be older. "
+    "Raise export.everySeconds, or let the program keep fewer and smaller files.",
+    "not-deleted": "What nobody needs any more cannot be deleted and costs storage: look whether "
+    "the data bucket's policy allows s3:DeleteObject below sync/.",
+}
+
+
+def _sync_failed(event: events.SyncFailed) -> str:
+    advice = _SYNC_ADVICE.get(event.trouble, "It is tried again.")
+    if event.trouble in ("slow", "not-deleted"):
+        return f"{advice} ({event.reason})"
+    behind = (
+        "nothing of it yet"
+        if event.behind_seconds is None
+        else f"what was there {duration(event.behind_seconds)} before"
+    )
+    return (
+        f"What the run makes cannot be copied to S3 now; S3 has {behind}. Training goes on, and it "
+        f"is tried again. {advice} ({event.reason})"
+    )
+
+
+def _brought_back(event: events.RunRestored) -> str:
+    step = f"the checkpoint of step {event.step} and " if event.step is not None else ""
+    source = "copied there" if event.source == "sync" else "exported"
+    skipped = f" Not brought: {'; '.join(event.skipped[:3])}." if event.skipped else ""
+    none = "" if event.step is not None else " There was no whole checkpoint."
+    return (
+        f"The shared filesystem had nothing of the run. Before attempt {event.attempt}, "
+        f"{step}{counted(event.files, 'file')} ({size(event.bytes)}) were brought from S3, as they "
+        f"were {source} {duration(event.age_seconds)} before.{none}{skipped}"
     )
 
 
@@ -82,7 +163,9 @@ def _ended(event: events.AttemptEnded) -> str:
     )
     where = f" on {event.failed_node}" if event.failed_node else ""
     step = f" after step {event.last_step}" if event.last_step is not None else ""
-    return f"Attempt {event.attempt} (job {event.job_id}) {event.outcome}{where}{step}{reason}."
+    remark = f" {event.remark}" if event.remark else ""
+    ended = f"Attempt {event.attempt} (job {event.job_id}) {event.outcome}{where}{step}{reason}."
+    return f"{ended}{remark}"
 
 
 def _lost(event: events.NodeLost) -> str:
@@ -155,6 +238,11 @@ KINDS: dict[type[Fact], Kind] = {
     events.CheckpointCommitted: _kind(_committed),
     events.CheckpointRejected: _kind(_rejected, "outcome"),
     events.CheckpointPruned: _kind(_pruned),
+    events.CheckpointRestored: _kind(_restored),
+    events.WatchWarned: _kind(lambda event: event.reason),
+    events.ResultsSynced: _kind(_synced),
+    events.SyncFailed: _kind(_sync_failed),
+    events.RunRestored: _kind(_brought_back),
     events.AttemptEnded: _kind(_ended, "outcome"),
     events.NodeLost: _kind(_lost, "outcome"),
     events.NodeReturned: _kind(

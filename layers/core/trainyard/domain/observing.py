@@ -11,7 +11,7 @@ from datetime import datetime
 from trainyard.domain.decisions import Draft
 from trainyard.domain.facts import ClusterDeleted
 from trainyard.domain.records import Incident, RunStatus
-from trainyard.domain.words import setup_sentence, waiting_sentence
+from trainyard.domain.words import setup_sentence, waiting_sentence, whose
 from trainyard_contracts.events import AttemptQueued, AttemptStarted, AttemptStepped, NodeReturned
 
 
@@ -80,6 +80,8 @@ def _stepped(draft: Draft, fact: AttemptStepped | None) -> None:
         source = f"from step {start}" if start is not None else "from the beginning"
         seconds = max(0.0, (at - opened[0].started_at).total_seconds())
         cost = _cost(draft, opened, start or 0)
+        if fact.source != "program":  # where it began, such a program does not say
+            source, cost = f"({whose(fact.source)} says step {fact.step})", ""
         draft.note(
             f"resumed-{fact.id}",
             "Resumed",

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from trainyard.domain.records import Problem
 
+#: A run's program and spec never change: what is to be corrected needs a new run.
+_ANEW = (
+    "start it as a new run: trainyard run submit FILE, or trainyard run rerun RUN --set "
+    "FIELD=VALUE, which changes fields of the spec."
+)
 TEXTS: dict[str, tuple[str, str]] = {
     "cluster-failed": (
         "The cluster could not be made or kept",
@@ -29,45 +34,92 @@ TEXTS: dict[str, tuple[str, str]] = {
         "AWS refused to create the cluster",
         "Read AWS's reason in the detail, correct the specification, submit again.",
     ),
-    "python-error": (
-        "The program failed",
-        "Correct the program, then submit again or resume the run.",
+    "python-error": ("The program failed", f"Correct the program, then {_ANEW}"),
+    "lasting-error": (
+        "The program is wrong, or every node lacks what it needs",
+        "Correct what the error names: the program, its arguments, or what it imports "
+        f"(job.pythonEnvironment installs packages). Then {_ANEW}",
     ),
     "same-error": (
         "The same error came again at the same place",
-        "Correct the program or its data, then submit again or resume the run.",
+        "If it is in the program or its data, correct it, then "
+        f"{_ANEW} If what was around the program is mended, go on with trainyard run resume RUN.",
     ),
     "out-of-memory": (
         "The job needs more memory than its nodes have",
         "Lower the batch size or the sequence length, processesPerNode or the data loader's "
-        "workers; or shard the model (fsdp, ZeRO, tensor "
-        "parallel) over more nodes, or take an instance type with more memory. "
-        "Then submit again or resume the run.",
+        "workers; or shard the model (fsdp, ZeRO, tensor parallel) over more nodes, or take an "
+        f"instance type with more memory. Then {_ANEW}",
+    ),
+    "device-out-of-memory": (
+        "The job needs more memory than its accelerators have",
+        "Lower the batch size of a process or the sequence length (accumulating gradients keeps "
+        "the whole batch), keep fewer activations, or shard the model (fsdp, ZeRO, tensor "
+        "parallel) over more accelerators. Another node of this instance type has no more. Then "
+        f"{_ANEW}",
     ),
     "attempts-exhausted": (
         "Every attempt was used",
-        "Look at the incidents; resume the run for a new budget, or raise recovery.maxAttempts.",
+        "Look at the incidents with trainyard run events RUN. For as many attempts again: "
+        "trainyard run resume RUN.",
     ),
     "nodes-exhausted": (
         "No node became free in time",
-        "Replace the lost nodes, then resume the run; add spares to go on in seconds next time.",
+        "Replace the lost nodes with trainyard node replace CLUSTER INSTANCE, then trainyard run "
+        "resume RUN; add spares to go on in seconds next time.",
     ),
     "duration-exceeded": (
         "The run reached its longest duration",
-        "Resume it for another period, or raise limits.maxDurationSeconds.",
+        "Let it go on for the same time again with trainyard run resume RUN, or raise "
+        f"limits.maxDurationSeconds: {_ANEW}",
     ),
     "export-failed": (
         "The export could not be verified",
-        "The cluster is kept. Correct the reason in the detail, then POST /v1/runs/{id}:export.",
+        "The cluster is kept. Correct the reason in the detail, then trainyard run export RUN "
+        "(POST /v1/runs/{id}:export).",
     ),
     "submit-failed": (
         "The job could not be submitted to Slurm",
-        "Look at the controller's agent log, then resume the run.",
+        "Correct the reason in the detail, then trainyard run resume RUN. What the nodes said when "
+        "they were made: trainyard run logs --kind lifecycle RUN.",
     ),
-    "cancelled": ("The run was cancelled", "Resume it to go on from its newest checkpoint."),
+    "cancelled": (
+        "The run was cancelled",
+        "To go on from its newest checkpoint: trainyard run resume RUN.",
+    ),
+    "code-expired": (
+        "The upload of the run's code is gone",
+        "Upload the directory again and submit the run again: the CLI does both.",
+    ),
+    "git-refused": (
+        "The run's code cannot be fetched with git",
+        "Correct what the detail names: job.git, the repository, or the secret that opens it. Then "
+        f"{_ANEW}",
+    ),
+    "agent-too-old": (
+        "The cluster's agent is older than a feature that the run needs",
+        "Submit the run with cluster.spec, so that a new cluster is made for it, or delete the "
+        "cluster and create it again; a cluster keeps the agent that it was made with.",
+    ),
+    "image-needs-pyxis": (
+        "The cluster runs no containers",
+        "job.image needs Enroot and Pyxis on the nodes, registered with their Slurm. "
+        "Submit the run with cluster.spec, so that a new cluster is made for it, or remove "
+        "job.image.",
+    ),
+    "image-refused": (
+        "The job's image cannot be used",
+        f"Correct what the detail names: job.image, or who may pull it. Then {_ANEW}",
+    ),
+    "input-refused": (
+        "The program cannot be given what it reads",
+        "Correct what the detail names: the bucket, its objects, who may read them, or the path. "
+        "Then trainyard run resume RUN, or with another spec: "
+        f"{_ANEW}",
+    ),
     "internal": (
         "A step of the run failed inside Trainyard",
-        "Look at the execution of the run's state machine, then resume the run.",
+        "Read the timeline with trainyard run events RUN, then try trainyard run resume RUN.",
     ),
 }
 

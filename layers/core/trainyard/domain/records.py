@@ -82,6 +82,9 @@ class Attempt(Record):
     number: int
     generation: int = 1
     life: int = Field(default=1, description="Run.life it belongs to; budgets count within a life")
+    fetching_since: datetime | None = Field(
+        default=None, description="when its submission began to wait for the run's inputs"
+    )
     submitted_at: datetime | None = None
     job_id: str | None = None
     nodes: list[str] = Field(default_factory=list)
@@ -160,6 +163,31 @@ class Checkpoint(Record):
     reason: str = ""
 
 
+class Code(Record):
+    """An uploaded directory: the run's working directory, or data that it reads."""
+
+    tree: str = Field(
+        description="the id of the upload, as job.workdir names it; of job.git: made of its commit"
+    )
+    files: int
+    bytes: int = Field(description="of the files")
+    commit: str = Field(default="", description="of job.git")
+    url: str = Field(default="", description="of job.git")
+    ref: str = Field(default="", description="of job.git: what was asked for")
+    kept: bool = Field(default=False, description="the run has its own copy, which does not expire")
+
+
+class Start(Record):
+    """The checkpoint of another run that this run begins with."""
+
+    run_id: str
+    path: str = Field(description="relative to that run's directory on the shared filesystem")
+    step: int
+    export: str = Field(
+        default="", description="where its files lie in S3, if the run's nodes can read them there"
+    )
+
+
 class Run(Record):
     """A run. Written by the run's state machine only, with optimistic locking on `version`."""
 
@@ -191,6 +219,14 @@ class Run(Record):
     )
     objects_prefix: str = Field(
         default="", description="where its objects lie in the data bucket; runs/<id> of older runs"
+    )
+    code: Code | None = Field(default=None, description="of a run with job.workdir or job.git")
+    image_digest: str = Field(
+        default="", description="of job.image, once the first attempt found it: all have the same"
+    )
+    start_from: Start | None = Field(default=None, description="of a run with checkpoint.startFrom")
+    data: dict[str, Code] = Field(
+        default_factory=dict, description="uploaded data among its inputs, by the name in the spec"
     )
     cluster_generation: int | None = Field(
         default=None, description="generation of its own cluster that this life uses"
@@ -249,6 +285,11 @@ class Run(Record):
     @property
     def export_manifest_key(self) -> str:
         return f"{self.export_prefix}{places.EXPORT_MANIFEST}"
+
+    @property
+    def sync_prefix(self) -> str:
+        """Where what is copied while it trains lies, without a slash at its end."""
+        return places.sync_prefix(self.cluster_name, self.id)
 
     def bundle_key(self, attempt: int) -> str:
         return places.bundle_key(self.prefix, attempt)

@@ -17,6 +17,11 @@ WHERE = (
     "not found and goes with the cluster."
 )
 
+NOTHING = (
+    "No result was found: neither a checkpoint nor a final model nor a file of the program's in "
+    "its output or working directory."
+)
+
 
 def left_behind(manifest: ExportManifest) -> str:
     """Files that only the cluster holds and that may be the result; '' if nothing of worth was left
@@ -70,9 +75,8 @@ def kept_because(run: Run) -> str:
     if without_result(run) and run.spec.cluster.spec is not None:
         limit = run.spec.cluster.spec.idle_limit_seconds
         return (
-            "No result was found: neither a checkpoint nor a final model nor a file of the "
-            "program's in its output or working directory. "
-            f"It stays until it has been idle for {limit} s (cluster.spec.idleLimitSeconds). "
+            f"{NOTHING} It stays until it has been idle for {limit} s "
+            "(cluster.spec.idleLimitSeconds). "
             f"{again.replace('them', 'the results')}"
         )
     return ""
@@ -87,7 +91,8 @@ def warnings(spec: RunSpec) -> list[str]:
         and spec.teardown_policy != "never"
     ):
         found.append(f"job: the program is not one of Trainyard's trainers. {WHERE}")
-    if spec.checkpoint.every_seconds is None and spec.checkpoint.every_steps is None:
+    times = (spec.checkpoint.every_seconds, spec.checkpoint.every_steps)
+    if times == (None, None) and spec.checkpoint.watch is None:
         found.append(
             "checkpoint: neither everySeconds nor everySteps is given; "
             "Trainyard's trainers then save every 60 s, and a program that saves "

@@ -14,17 +14,31 @@ def listed(names: Sequence[str], most: int = 16) -> str:
 
 
 def size(count: int) -> str:
-    """Bytes in the unit that keeps them short."""
+    """Bytes in the binary unit that keeps them short, as the CLI shows them."""
     value, unit = float(count), "B"
-    for unit in ("B", "KB", "MB", "GB", "TB"):
-        if value < 1000 or unit == "TB":
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if value < 1024 or unit == "TiB":
             break
-        value /= 1000
+        value /= 1024
     return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"
+
+
+def duration(seconds: float) -> str:
+    """In the unit that a person would say."""
+    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds >= 2 * length:
+            return counted(round(seconds / length), unit)
+    return counted(round(seconds), "second")
 
 
 def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def whose(source: str) -> str:
+    """Who said a step, as a sentence begins or goes on."""
+    files = {"log": "its log", "tensorboard": "its TensorBoard file", "mlflow": "its MLflow file"}
+    return files.get(source, "the program")
 
 
 def setup_sentence(names: Sequence[str]) -> str:

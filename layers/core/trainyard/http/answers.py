@@ -11,13 +11,14 @@ from trainyard.http.problems import MEDIA_TYPE, ProblemDetails
 
 _PROBLEMS = {
     400: "The request is not valid, or its page token belongs to another query",
-    404: "There is no such run, cluster or node",
+    404: "There is no such run, cluster, node or upload",
     409: "It conflicts with the state of things; the code says how",
     413: "The body is over 256 KiB",
     415: "The body is not application/json",
-    422: "AWS refuses what was asked, with its reason",
+    422: "AWS refuses what was asked, with its reason, or the upload that it names is not usable",
     429: "AWS throttles our calls; see Retry-After",
     500: "Something went wrong inside; the log has it under the request id",
+    502: "A command on the cluster's controller failed",
     503: "A node cannot be reached or there is no capacity now; see Retry-After",
 }
 

@@ -7,12 +7,19 @@ from typing import Annotated
 
 from aws_lambda_powertools.event_handler.openapi.params import Header, Path
 
-from trainyard.domain.errors import ClusterNotFound, MethodNotAllowed, NodeNotFound, RunNotFound
+from trainyard.domain.errors import (
+    ClusterNotFound,
+    MethodNotAllowed,
+    NodeNotFound,
+    RunNotFound,
+    UploadNotFound,
+)
 from trainyard_contracts.base import NAME_PATTERN, told
 
 RunPath = Annotated[str, Path(alias="runId", description="run-<ulid>")]
 ClusterPath = Annotated[str, Path(alias="clusterName")]
 InstancePath = Annotated[str, Path(alias="instanceId", description="i-<hex digits>")]
+UploadPath = Annotated[str, Path(alias="uploadId", description="SHA-256 of the tree's document")]
 IdempotencyKey = Annotated[
     str | None,
     Header(
@@ -29,6 +36,7 @@ IdempotencyKey = Annotated[
 _RUN = re.compile(r"run-[0-9a-hjkmnp-tv-z]{26}")
 _INSTANCE = re.compile(r"i-[0-9a-f]{8}(?:[0-9a-f]{9})?")
 _NAME = re.compile(NAME_PATTERN)
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def run_id(value: str) -> str:
@@ -51,4 +59,11 @@ def instance_id(value: str) -> str:
     """Raises NodeNotFound for a text that cannot be an instance's id."""
     if not _INSTANCE.fullmatch(value):
         raise NodeNotFound.of(value)
+    return value
+
+
+def upload_id(value: str) -> str:
+    """Raises UploadNotFound for a text that cannot be an upload's id."""
+    if not _SHA256.fullmatch(value):
+        raise UploadNotFound(f"'{value[:100]}' is not the id of an upload.")
     return value

@@ -30,6 +30,7 @@ STATUS: dict[type[Exception], int] = {
     e.SessionEncrypted: 409,
     e.NoCapacity: 503,
     e.BackendRejected: 422,
+    e.UploadIncomplete: 422,
     e.Throttled: 429,
     e.RetryableError: 503,
     e.CommandFailed: 502,

@@ -11,8 +11,10 @@ from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
 from trainyard.app.runs.cancel_run import cancel_run
 from trainyard.app.runs.dry_run import dry_run_run
+from trainyard.app.runs.list_outputs import list_outputs, uri
 from trainyard.app.runs.read_logs import read_logs
 from trainyard.app.runs.read_metrics import read_metrics
+from trainyard.app.runs.read_sync import latest_sync
 from trainyard.app.runs.request_export import request_export
 from trainyard.app.runs.resume_run import resume_run
 from trainyard.app.runs.show_run import show_run
@@ -28,10 +30,12 @@ from trainyard.http.views import (
     EventPage,
     LogView,
     MetricsView,
+    OutputPage,
     PlanView,
     RunPage,
     RunSummary,
     RunView,
+    Sync,
     TimelineEntry,
 )
 from trainyard.ports import Ports, Runs
@@ -48,12 +52,14 @@ def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
     _submission(router, ports)
     _collection(router, ports)
     _lists(router, ports)
+    _outputs(router, ports)
     _readings(router, ports)
     return router
 
 
-def _accepted(run: Run) -> Response[str]:
-    return answer(RunView.of(run), status=202, location=f"/v1/runs/{run.id}")
+def _accepted(ports: Ports, run: Run) -> Response[str]:
+    view = RunView.of(run, uri=uri(ports, run))
+    return answer(view, status=202, location=f"/v1/runs/{run.id}")
 
 
 def _of(ports: Ports, run_id: str) -> Runs:
@@ -71,7 +77,7 @@ def _verbs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         summary="Cancel: stop the job, export what is whole, delete the run's own cluster",
     )
     def cancel(run_id: RunPath) -> Response[str]:
-        return _accepted(cancel_run(ports(), known(run_id)))
+        return _accepted(ports(), cancel_run(ports(), known(run_id)))
 
     @router.post(
         "/v1/runs/<runId>:resume",
@@ -80,8 +86,18 @@ def _verbs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         responses=_VERB,
         summary="Resume a failed or cancelled run from its newest whole checkpoint",
     )
-    def resume(run_id: RunPath) -> Response[str]:
-        return _accepted(resume_run(ports(), known(run_id)))
+    def resume(
+        run_id: RunPath,
+        filesystem: Annotated[
+            str | None,
+            Query(
+                max_length=300,
+                description="another FSx filesystem for the run's own cluster, if its own is "
+                "lost: DNS name/mount name; what was synced (export.everySeconds) is brought there",
+            ),
+        ] = None,
+    ) -> Response[str]:
+        return _accepted(ports(), resume_run(ports(), known(run_id), filesystem))
 
     @router.post(
         "/v1/runs/<runId>:export",
@@ -91,7 +107,7 @@ def _verbs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         summary="Export checkpoints and the final model to S3 now",
     )
     def export(run_id: RunPath) -> Response[str]:
-        return _accepted(request_export(ports(), known(run_id)))
+        return _accepted(ports(), request_export(ports(), known(run_id)))
 
 
 def _submission(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
@@ -111,7 +127,7 @@ def _submission(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
     ) -> Response[str]:
         if dryrun:
             return answer(PlanView.of_plan(dry_run_run(ports(), spec)))
-        return _accepted(submit_run(ports(), spec, idempotency_key=idempotency_key))
+        return _accepted(ports(), submit_run(ports(), spec, idempotency_key=idempotency_key))
 
 
 def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
@@ -130,7 +146,8 @@ def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
         page = ports().runs.list(limit=limit, token=next_token, status=status)
         return answer(
             RunPage.model_construct(
-                runs=[RunSummary.of(run) for run in page.items], next_token=page.next_token
+                runs=[RunSummary.of(run, uri=uri(ports(), run)) for run in page.items],
+                next_token=page.next_token,
             )
         )
 
@@ -143,7 +160,9 @@ def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
     )
     def show(run_id: RunPath) -> Response[str]:
         run, latest = show_run(ports(), known(run_id))
-        return answer(RunView.of(run, latest=latest))
+        copied = latest_sync(ports(), run)
+        sync = Sync.of(copied) if copied is not None else None
+        return answer(RunView.of(run, uri=uri(ports(), run), latest=latest, sync=sync))
 
 
 def _lists(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
@@ -183,13 +202,36 @@ def _lists(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         )
 
 
+def _outputs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
+    @router.get(
+        "/v1/runs/<runId>/outputs",
+        tags=TAGS,
+        operation_id="listRunOutputs",
+        summary="What the verified export (or the sync) holds, with hashes, and URLs to read it by",
+        responses=documented(200, OutputPage, "One page of the export's objects", 404, 409),
+    )
+    def outputs(
+        run_id: RunPath,
+        limit: Annotated[
+            WholeNumber,
+            Query(ge=1, le=1000, description="items of one page; with URLs at most 200"),
+        ] = DEFAULT_LIMIT,
+        next_token: NextToken = None,
+        urls: Annotated[
+            bool, Query(description="with a URL for each object that anybody can read it by")
+        ] = False,
+    ) -> Response[str]:
+        page = list_outputs(ports(), known(run_id), limit=limit, token=next_token, urls=urls)
+        return answer(OutputPage.of_outputs(page))
+
+
 def _readings(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
     @router.get(
         "/v1/runs/<runId>/logs",
         tags=TAGS,
         operation_id="getRunLog",
         summary="The tail of the job's or the lifecycle script's log",
-        responses=documented(200, LogView, "The tail", 404, 409, 429, 503),
+        responses=documented(200, LogView, "The tail", 404, 409, 429, 502, 503),
     )
     def logs(
         run_id: RunPath,
@@ -198,8 +240,14 @@ def _readings(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         ] = None,
         lines: Annotated[WholeNumber, Query(ge=1, le=1000)] = 100,
         kind: Literal["job", "lifecycle"] = "job",
+        contains: Annotated[
+            str,
+            Query(max_length=100, description="only lines with this text, wherever in the log"),
+        ] = "",
     ) -> Response[str]:
-        log = read_logs(ports(), known(run_id), kind=kind, attempt=attempt, lines=lines)
+        log = read_logs(
+            ports(), known(run_id), kind=kind, attempt=attempt, lines=lines, contains=contains
+        )
         return answer(LogView(kind=log.kind, attempt=log.attempt, source=log.source, text=log.text))
 
     @router.get(
@@ -212,7 +260,13 @@ def _readings(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
     def metrics(
         run_id: RunPath,
         since_seconds: Annotated[
-            WholeNumber, Query(alias="sinceSeconds", ge=1, le=7 * 86400, description="how far back")
+            WholeNumber,
+            Query(
+                alias="sinceSeconds",
+                ge=1,
+                le=7 * 86400,
+                description="how far back, of an ended run from its end",
+            ),
         ] = 3600,
     ) -> Response[str]:
         series = read_metrics(ports(), known(run_id), since_seconds=since_seconds)

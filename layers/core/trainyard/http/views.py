@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, Field
 
 from trainyard.app.runs.dry_run import DryRun
+from trainyard.app.runs.list_outputs import Outputs
 from trainyard.app.runs.read_metrics import Metrics
 from trainyard.domain import records
 from trainyard.domain.records import ClusterStatus, RunStatus
@@ -99,6 +100,7 @@ class Export(View):
     found_nothing: bool = Field(
         description="neither checkpoint nor model nor file of the program's: only logs"
     )
+    uri: str = Field(description="s3://bucket/prefix/ where its objects lie")
 
 
 class Checkpoint(View):
@@ -119,6 +121,53 @@ class Checkpoint(View):
     reason: str
 
 
+class Output(View):
+    """One object of the verified export; `key` is relative to the page's `uri`."""
+
+    key: str
+    bytes: int
+    sha256: str
+    url: str | None = Field(
+        default=None, description="with urls=true: anybody can read the object by it for a while"
+    )
+
+
+class OutputPage(View):
+    uri: str = Field(
+        description="s3://bucket/prefix/ that every key is below; of a sync every object, by its "
+        "SHA-256"
+    )
+    outputs: list[Output]
+    source: Literal["export", "sync"] = Field(
+        default="export",
+        description="export: the verified one; sync: what was copied while the run trains, or "
+        "until its cluster was lost, which has hashes, too, and may lack what came after it",
+    )
+    synced_at: datetime | None = None
+    urls_expire_at: datetime | None = None
+    next_token: str | None = None
+
+    @classmethod
+    def of_outputs(cls, page: Outputs) -> Self:
+        found = [
+            Output.made(
+                key=item.object.key,
+                bytes=item.object.bytes,
+                sha256=item.object.sha256,
+                url=item.url,
+            )
+            for item in page.items
+        ]
+        return cls.made(
+            uri=page.uri,
+            outputs=found,
+            source=page.source,
+            synced_at=page.at,
+            urls_expire_at=page.expires_at,
+            next_token=page.next_token,
+        )
+
+
 class TimelineEntry(View):
     """One line of a run's timeline: a fact, a decision with its reason, or a change of status."""
 
@@ -129,6 +178,30 @@ class TimelineEntry(View):
     message: str
     attempt: int | None
     data: dict[str, Any]
+
+
+class Code(View):
+    """The directory that becomes the run's working directory."""
+
+    tree: str = Field(
+        description="job.workdir: the id of the upload; of job.git: made of its commit"
+    )
+    files: int
+    bytes: int = Field(description="of the files")
+    commit: str = Field(description="that every attempt runs; of job.git")
+    url: str = Field(description="of job.git")
+    ref: str = Field(description="of job.git: what was asked for")
+
+
+class Sync(View):
+    """What the run made is in S3 as it was then (export.everySeconds)."""
+
+    at: datetime
+    attempt: int
+    last_step: int | None = Field(description="of the newest checkpoint in it")
+    objects: int
+    bytes: int
+    left_out: int = Field(description="files of the program's that are not in it")
 
 
 class RunView(View):
@@ -161,6 +234,12 @@ class RunView(View):
     objects_prefix: str = Field(
         description="where its objects lie in the data bucket; runs/<id> of older runs"
     )
+    code: Code | None = Field(
+        description="of a run with job.workdir; of one with job.git once it is fetched"
+    )
+    image_digest: str = Field(
+        description="of job.image, once the first attempt found it: all have the same"
+    )
     attempts: list[Attempt]
     incidents: list[Incident]
     excluded_nodes: list[str]
@@ -170,6 +249,7 @@ class RunView(View):
     reason: str = Field(description="why the run is where it is, in words a person understands")
     problem: Problem | None
     export: Export | None
+    sync: Sync | None = Field(description="the last copy while it trained; null: none, or unknown")
     teardown_refused: str = Field(
         description="why its own cluster was kept although the policy says to delete it"
     )
@@ -178,15 +258,17 @@ class RunView(View):
     latest: RunSample | None
 
     @classmethod
-    def of(cls, record: BaseModel, **other: Any) -> Self:
+    def of(cls, record: BaseModel, *, uri: str = "", **other: Any) -> Self:
+        """`uri`: where it is exported to."""
         assert isinstance(record, records.Run)
         parts = {
             "attempts": [Attempt.of(attempt) for attempt in record.attempts],
             "incidents": [Incident.of(incident) for incident in record.incidents],
+            "code": Code.of(record.code) if record.code else None,
             "problem": Problem.of(record.problem) if record.problem else None,
-            "export": Export.of(record.export) if record.export else None,
+            "export": Export.of(record.export, uri=uri) if record.export else None,
         }
-        return super().of(record, **{"latest": None, **parts, **other})
+        return super().of(record, **{"latest": None, "sync": None, **parts, **other})
 
 
 class RunSummary(View):
@@ -211,13 +293,14 @@ class RunSummary(View):
     export: Export | None
 
     @classmethod
-    def of(cls, record: BaseModel, **other: Any) -> Self:
+    def of(cls, record: BaseModel, *, uri: str = "", **other: Any) -> Self:
+        """`uri`: where it is exported to."""
         assert isinstance(record, records.Run)
         return super().of(
             record,
             attempt_count=record.attempt.number if record.attempt else 0,
             problem=Problem.of(record.problem) if record.problem else None,
-            export=Export.of(record.export) if record.export else None,
+            export=Export.of(record.export, uri=uri) if record.export else None,
             **other,
         )
 

@@ -6,13 +6,21 @@ from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+import botocore.session
 import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
+from botocore.config import Config
 from botocore.credentials import Credentials
 
 from sam_on_moto.iam.access import Principal
-from sam_on_moto.iam.signatures import Rejected, SignedRequest, verify
+from sam_on_moto.iam.signatures import (
+    Rejected,
+    SignedRequest,
+    is_presigned,
+    verify,
+    verify_presigned,
+)
 
 KEYS = Principal("AKIAME", "secret", None, "arn", None, "id")
 
@@ -117,3 +125,78 @@ def test_a_false_signature_is_refused(
 def test_a_signature_more_than_five_minutes_off_is_refused(minutes: int) -> None:
     with pytest.raises(Rejected, match="Signature expired"):
         check(signed(), minutes=minutes)
+
+
+# -- presigned URLs ------------------------------------------------------------------------------
+BOUND = {
+    "x-amz-checksum-sha256": "n4bQgYhMfWWaL+qgxVrQFaO/TxsrC4Is0V1sFbDwCgg=",
+    "content-length": "4",
+}
+
+
+def presigned(principal: Principal = KEYS, **sent: str) -> SignedRequest:
+    """A PUT of a URL as botocore makes it, with the headers that it demands."""
+    session = botocore.session.Session()
+    session.set_credentials(
+        principal.access_key_id, principal.secret_access_key, principal.session_token
+    )
+    client = session.create_client(
+        "s3",
+        region_name="us-east-1",
+        endpoint_url="http://127.0.0.1:4780",
+        config=Config(signature_version="s3v4", s3={"addressing_style": "virtual"}),
+    )
+    bound = {"ContentLength": 4, "ChecksumSHA256": BOUND["x-amz-checksum-sha256"]}
+    url = client.generate_presigned_url(
+        "put_object", Params={"Bucket": "data", "Key": "uploads/a b", **bound}, ExpiresIn=600
+    )
+    return SignedRequest("PUT", url, {"host": "127.0.0.1:4780", **BOUND, **sent}, b"")
+
+
+def check_url(request: SignedRequest, **later: float) -> Principal:
+    keys = {p.access_key_id: p for p in (KEYS, ROLE)}
+    now = datetime.now(timezone.utc) + timedelta(**later)
+    return verify_presigned(request, keys.get, now=now)
+
+
+@pytest.mark.parametrize("principal", [KEYS, ROLE])
+def test_a_presigned_url_is_accepted_until_it_expires(principal: Principal) -> None:
+    request = presigned(principal)
+    assert is_presigned(request.url)
+    assert check_url(request) is principal
+    assert check_url(request, minutes=9) is principal
+    with pytest.raises(Rejected, match="Request has expired"):
+        check_url(request, minutes=11)
+
+
+@pytest.mark.parametrize(
+    ("false_request", "message"),
+    [
+        (lambda: presigned(**{"content-length": "5"}), "does not match"),
+        (lambda: presigned(**{"x-amz-checksum-sha256": "AAAA"}), "does not match"),
+        (lambda: presigned(**{"x-amz-acl": "public-read"}), "were not signed"),
+        (lambda: changed(presigned(), headers={"host": "127.0.0.1:4780"}), "does not match"),
+        (lambda: changed(presigned(), method="GET"), "does not match"),
+        (
+            lambda: changed(presigned(), url=presigned().url.replace("uploads", "exports")),
+            "does not match",
+        ),
+        (
+            lambda: changed(
+                presigned(), url=presigned().url.replace("Expires=600", "Expires=6000")
+            ),
+            "does not match",
+        ),
+        (
+            lambda: changed(
+                presigned(ROLE), url=presigned(ROLE).url.replace("Token=token", "Token=x")
+            ),
+            "does not exist",
+        ),
+    ],
+)
+def test_a_request_that_is_not_the_one_of_its_url_is_refused(
+    false_request: Callable[[], SignedRequest], message: str
+) -> None:
+    with pytest.raises(Rejected, match=message):
+        check_url(false_request())

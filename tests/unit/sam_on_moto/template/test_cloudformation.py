@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.support import cloud_sample
@@ -15,6 +15,7 @@ from sam_on_moto.template import cloudformation
 from sam_on_moto.template import sam as template
 from sam_on_moto.template.cloudformation import Stack
 from sam_on_moto.template.intrinsics import Resource, TemplateError
+from sam_on_moto.template.parts import Parts
 from sam_on_moto.template.resources import UPDATES, Maker, Update, Wanted
 
 
@@ -186,6 +187,22 @@ def test_an_update_that_is_refused_has_changed_nothing(
     assert changed == []
     updated = cloudformation.update(CLOUD, stack, template("bb"), {}, maker)
     assert (sorted(changed), updated.outputs) == (["F", "G"], {"A": "x"})
+
+
+def test_an_update_makes_new_layers_and_nothing_else_that_is_new(tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    content = {"S3Bucket": "staged", "S3Key": "code"}
+    layer = {"Type": "AWS::Lambda::LayerVersion", "Properties": {"Content": content}}
+    topic = {"Type": "AWS::SNS::Topic"}
+    outputs = {"A": {"Value": {"Ref": "L"}}}
+    parts = cast(Parts, SimpleNamespace(cloud=CLOUD))
+    maker = Maker(parts, tmp_path, lambda layers: layers[0])
+    stack, more = Stack("stack", {}, {}, {}), {"Resources": {"L": layer}, "Outputs": outputs}
+    updated = cloudformation.update(CLOUD, stack, more, {}, maker)
+    assert list(updated.resources) == list(updated.properties) == ["L"]
+    assert updated.outputs["A"] in maker.layers
+    with pytest.raises(TemplateError, match="T: it is new"):
+        cloudformation.update(CLOUD, updated, {"Resources": {"L": layer, "T": topic}}, {}, maker)
 
 
 def test_the_event_of_an_older_schedule_is_refused_with_the_one_to_take(tmp_path: Path) -> None:

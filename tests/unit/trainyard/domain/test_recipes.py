@@ -226,3 +226,35 @@ def test_a_job_that_names_no_partition_of_workers_is_refused_where_there_are_sev
     field, message = job.unfit(cluster("ml.c5.large", "ml.c5.large")) or ("", "")
     assert field == "partition"
     assert words in message
+
+
+def test_a_job_asks_only_for_secrets_that_its_cluster_gives() -> None:
+    job = run(nodes=1, secrets={"HF_TOKEN": "trainyard-jobs/hf:token"}).spec.job
+    plain = cluster("ml.c5.large")
+    assert job.unfit(plain) == (
+        "secrets.HF_TOKEN",
+        f"cluster '{plain.name}' gives its jobs no secret 'trainyard-jobs/hf'; name it in "
+        "jobSecrets of the cluster's spec",
+    )
+    assert job.unfit(plain.model_copy(update={"job_secrets": ["trainyard-jobs/hf"]})) is None
+
+
+@pytest.mark.parametrize(
+    ("job", "words"),
+    [
+        ({"secrets": {"A": "arn:aws:secretsmanager:x:1:secret:y"}}, r"job\.secrets\.A"),
+        ({"secrets": {"A": "a b"}}, r"job\.secrets\.A"),
+        ({"secrets": {"LD_PRELOAD": "a"}}, "is set by Trainyard or the node"),
+        ({"secrets": {"A": "a"}, "environment": {"A": "b"}}, "A is in 'environment', too"),
+    ],
+)
+def test_a_secret_that_cannot_be_meant_is_refused(job: dict[str, object], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        run(**job)
+
+
+def test_a_bundle_names_secrets_and_holds_none() -> None:
+    secrets = {"HF_TOKEN": "trainyard-jobs/hf:token"}
+    bundle = job_bundle(run(secrets=secrets), Attempt(number=1))
+    assert bundle.secrets == secrets
+    assert "HF_TOKEN" not in bundle.environment

@@ -33,7 +33,10 @@ def an_end(draw: st.DrawFn, node: str, step: int) -> dict[str, Any]:
         "exitCode": draw(st.sampled_from([0, 1, 2, 137, None]) | st.integers(0, 255)),
         "signal": draw(st.sampled_from([9, 11, 15, None])),
         "failedNode": draw(st.sampled_from([*NODES, None])),
-        "lastStep": step,
+        "lasting": draw(st.booleans()),
+        "memory": draw(st.sampled_from(["host", "device", None])),
+        "lastStep": draw(st.sampled_from([step, None])),
+        "stepSource": draw(st.sampled_from(["program", "log"])),
         "nodes": [
             evidence(
                 node,
@@ -58,6 +61,7 @@ def facts(draw: st.DrawFn) -> list[Fact]:
             "AttemptQueued", "AttemptStarted", "AttemptStepped", "AttemptEnded", "NodeLost",
             "NodeReturned", "NodesChanged", "CheckpointCommitted", "CheckpointRejected",
             "CancelRequested", "ExportRequested", "AgentSilent", "ClusterLost",
+            "CheckpointRestored", "WatchWarned", "ResultsSynced", "SyncFailed", "RunRestored",
         ]))  # fmt: skip
         step = draw(st.integers(0, 50))
         path = f"checkpoints/{step}"
@@ -65,18 +69,26 @@ def facts(draw: st.DrawFn) -> list[Fact]:
             "AttemptQueued": {"jobId": "1", "reason": "Resources",
                               "ahead": [{"jobId": "17", "user": "alice", "nodes": [node]}]},
             "AttemptStarted": {"jobId": "1", "nodes": draw(TWO_NODES)},
-            "AttemptStepped": {"step": step, "resumedFrom": None, "steppedAt": NOW.isoformat()},
+            "AttemptStepped": {"step": step, "resumedFrom": None, "steppedAt": NOW.isoformat(),
+                               "source": draw(st.sampled_from(["program", "log"]))},
             "AttemptEnded": an_end(draw, node, step),
             "NodesChanged": {"nodes": [*NODES[:2], node],
                              "partitions": {"main": len({*NODES[:2], node})}},
             "NodeLost": {"lost": evidence(node)}, "NodeReturned": {"returned": node},
             "CheckpointCommitted": {"step": step, "path": path},
             "CheckpointRejected": {"step": step, "path": path},
+            "CheckpointRestored": {"source": "work/a.pt", "path": path, "reason": "torn"},
+            "WatchWarned": {"reason": "nothing matches"},
+            "ResultsSynced": {"everySeconds": 60, "objects": 1, "bytes": 1, "lastStep": step},
+            "SyncFailed": {"trouble": "unreachable", "reason": "no route"},
+            "RunRestored": {"source": "sync", "ageSeconds": 60, "step": step},
             "CancelRequested": {"life": 1}, "ExportRequested": {"life": 1},
             "AgentSilent": {"silent": evidence(node, "silent", "up")},
             "ClusterLost": {"reason": "gone"},
         }[kind]  # fmt: skip
-        about_attempt = kind.startswith(("Attempt", "Checkpoint"))
+        about_attempt = kind.startswith(
+            ("Attempt", "Checkpoint", "Watch", "Results", "Sync", "RunRestored")
+        )
         found.append(fact(number, kind, attempt if about_attempt else None, seconds, **data))
     return found
 

@@ -153,3 +153,11 @@ def test_a_mount_of_the_stacks_own_bucket_is_refused_with_its_field(client: Clie
             is_a_problem(answer, 400, "invalid-request")
             assert list(answer.fields) == [f"{field}s3Mounts.1.bucket"]
     assert client.post("/v1/clusters", {**cluster(), "s3Mounts": mounts[:1]}).status == 202
+
+
+def test_inputs_from_the_stacks_own_bucket_are_refused(client: Client) -> None:
+    """Or nodes would read the runs of every other cluster."""
+    inputs = ["s3://sagemaker-texts/v1/", "s3://trainyard-data/clusters/"]
+    answer = client.post("/v1/clusters", {**cluster(), "jobInputs": inputs})
+    is_a_problem(answer, 400, "invalid-request")
+    assert "Trainyard's own bucket" in answer.fields["jobInputs.1"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -9,7 +10,10 @@ import pytest
 from tests.support.http_events import Client, changed, is_a_problem, spec
 from tests.support.memory import World
 
-from trainyard.domain.records import Attempt, Checkpoint, Problem, Run
+from trainyard.domain.records import Attempt, Checkpoint, Cluster, Problem, Run
+from trainyard.ports import CommandResult
+from trainyard_agent.host.identifiers import ulid
+from trainyard_contracts.events import ClusterHeartbeat, RunSample
 
 UNKNOWN = "run-01h00000000000000000000000"
 
@@ -252,3 +256,64 @@ def test_times_are_rfc_3339_and_attempts_show(client: Client, world: World) -> N
     shown = client.get(f"/v1/runs/{run['id']}").json
     assert shown["attempts"][0]["submittedAt"].endswith("Z")
     assert shown["latest"] is None
+
+
+def test_a_log_is_searched_in_s3_once_its_attempt_has_ended_and_on_the_node_before(
+    client: Client, world: World
+) -> None:
+    run = submitted(client)
+    run_id = run["id"]
+    stored(world, run_id, attempts=[Attempt(number=1)])
+    path, query = f"/v1/runs/{run_id}/logs", {"contains": "loss é"}
+    record = world.runs.get(run_id)
+    world.clusters.create(
+        Cluster(
+            name=record.cluster_name,
+            spec=record.spec.cluster.spec,
+            status="Ready",
+            created_at=world.clock.now(),
+            updated_at=world.clock.now(),
+        )
+    )
+    asked: list[list[str]] = []
+
+    def answer(_: Cluster, argv: list[str]) -> CommandResult:
+        asked.append(argv)
+        return CommandResult(0, json.dumps({"text": "loss é 1"}), "")
+
+    world.commands.answer = answer
+    assert client.get(path, query=query).json["text"] == "loss é 1"
+    assert f"--contains={'loss é'.encode().hex()}" in asked[0], "no word of a user's in a shell"
+    words = "--contains is not an option of 'logs'"
+    world.commands.answer = lambda *_: CommandResult(1, json.dumps({"message": words}), "")
+    is_a_problem(client.get(path, query=query), 502, "internal")
+    world.blobs.put(f"{record.prefix}/logs/attempt-1.log", "loss é 9\nx\nloss é 1\n".encode())
+    found = client.get(path, query=query).json
+    assert (found["source"], found["text"]) == ("s3", "loss é 9\nloss é 1")
+    last = client.get(path, query={**query, "lines": 1}).json
+    assert last["text"] == "loss é 1"
+
+
+def test_an_ended_run_shows_its_last_samples_however_long_ago_it_ended(
+    client: Client, world: World
+) -> None:
+    run = submitted(client)
+    record = world.runs.get(run["id"])
+    sample = RunSample(run_id=record.id, attempt=1, step=40, loss=0.5)
+    for seconds in (10, 9000):  # the second one is of the cluster's next run
+        at = record.created_at + timedelta(seconds=seconds)
+        world.clusters.put_heartbeat(
+            ClusterHeartbeat(
+                id=ulid(),
+                at=at,
+                cluster_name=record.cluster_name,
+                cluster_arn="a",
+                nodes=[],
+                runs=[sample],
+            )
+        )
+    finished = record.created_at + timedelta(seconds=60)
+    stored(world, record.id, status="Succeeded", finished_at=finished)
+    world.clock.tick(86400)
+    found = client.get(f"/v1/runs/{record.id}/metrics", query={"sinceSeconds": 120}).json["run"]
+    assert [(point["step"], point["loss"]) for point in found] == [(40, 0.5)]

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import hashlib
 import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.support.agent import RUN, commit
+from tests.support.agent import RUN, commit, config
+from tests.support.agent_s3 import AgentS3
 
 from trainyard_agent.checkpoints import export
+from trainyard_agent.checkpoints.checkpoints import Checkpoints
 from trainyard_agent.checkpoints.export import Exports, _manifest
 from trainyard_agent.checkpoints.own_files import Found
+from trainyard_agent.events.reporting import Reporter
+from trainyard_agent.events.store import Store
+from trainyard_agent.host.configuration import run_dir
+from trainyard_agent.host.s3 import Location
+from trainyard_agent.host.signed_http import Refused
+from trainyard_agent.jobs.attempts import Attempts
 
 
 def test_the_manifest_tells_the_output_from_the_working_directories() -> None:
@@ -72,3 +81,66 @@ def test_an_export_goes_on_without_a_checkpoint_that_cannot_be_read_for_minutes(
     monkeypatch.setattr(export, "verify", bad_sector)
     plan = asyncio.run(Exports(*[None] * 5)._planned(tmp_path, RUN, "checkpoints", "last"))  # type: ignore[arg-type]
     assert plan.last_step == 10
+
+
+class Synced:
+    """A sync that holds some objects, and hears how the export went."""
+
+    def __init__(self, *bodies: bytes) -> None:
+        names = [hashlib.sha256(body).hexdigest() for body in bodies]
+        self.held = {name: Location("data", f"sync/c/{RUN}/{name}") for name in names}
+        self.calls: list[Any] = []
+
+    async def hold(self, run_id: str) -> dict[str, Location]:
+        self.calls.append("hold")
+        return self.held
+
+    async def release(self, run_id: str, exported: Any) -> None:
+        self.calls.append(exported and exported.last_step)
+
+
+def an_export(directory: Path, s3: AgentS3, synced: Synced) -> None:
+    async def story() -> None:
+        settings = config(directory)
+        store = Store(directory / "outbox.sqlite")
+        reporter = Reporter(settings, store)
+        attempts = Attempts(settings, reporter)
+        checkpoints = Checkpoints(settings, attempts, reporter)
+        asked: Any = s3
+        exports = Exports(settings, attempts, checkpoints, reporter, asked, syncing=synced)
+        exports.start(RUN, "e-1", f"s3://data/runs/{RUN}/export", "all")
+        while exports._running:
+            await asyncio.wait(list(exports._running.values()))
+            await asyncio.sleep(0)
+        checkpoints.close()
+        store.close()
+
+    asyncio.run(asyncio.wait_for(story(), 60))
+
+
+def test_what_was_synced_is_copied_by_s3_and_the_rest_is_sent(tmp_path: Path) -> None:
+    root, s3, synced = run_dir(config(tmp_path), RUN), AgentS3(), Synced(b"weights", b"is lost")
+    commit(root, 10)
+    (root / "output").mkdir()
+    (root / "output/lost").write_bytes(b"is lost")
+    (root / "output/new").write_bytes(b"new")
+    s3.objects[synced.held[hashlib.sha256(b"weights").hexdigest()].key] = b"weights"
+    an_export(tmp_path, s3, synced)
+    top = f"runs/{RUN}/export"
+    step = f"{top}/checkpoints/step-000000000010-attempt-1"
+    assert s3.copied == [f"{step}/rank-0/model.pt"]
+    assert {f"{top}/output/lost", f"{top}/output/new", f"{step}/manifest.json"} <= {*s3.puts}
+    assert s3.puts[-1] == f"{top}/export-manifest.json"
+    assert s3.objects[f"{step}/rank-0/model.pt"] == b"weights"
+    assert synced.calls == ["hold", 10]
+
+
+def test_an_export_that_fails_lets_the_sync_go_on_with_what_it_has(tmp_path: Path) -> None:
+    def denied(verb: str, key: str) -> None:
+        raise Refused(403, "AccessDenied")
+
+    commit(run_dir(config(tmp_path), RUN), 10)
+    s3, synced = AgentS3(), Synced()
+    s3.before = denied
+    an_export(tmp_path, s3, synced)
+    assert synced.calls == ["hold", None]

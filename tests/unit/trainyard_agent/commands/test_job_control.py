@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,16 +17,22 @@ from tests.support.agent_parts import (
     job_parts,
     play,
 )
+from tests.support.repositories import Repository
+from tests.support.trees import TreeS3, packed
 
 from trainyard_agent.commands import job_control as jobs
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
 from trainyard_agent.host.configuration import attempt_dir
+from trainyard_agent.host.errors import CommandRefused
+from trainyard_agent.host.job_secrets import SecretRefused
 from trainyard_agent.host.slurm import SlurmError, SlurmNode
+from trainyard_agent.jobs import unpacking
+from trainyard_agent.jobs.attempt_files import BadBundle
 from trainyard_agent.jobs.attempts import Attempt
 from trainyard_agent.nodes.node_table import NodeTable
 from trainyard_contracts.commands import Cancelling
-from trainyard_contracts.files import JobBundle
+from trainyard_contracts.files import BundleCode, BundleGit, JobBundle
 
 
 class Slurm:
@@ -176,3 +185,108 @@ def test_a_new_job_that_has_the_older_ones_number_is_not_cancelled_with_it(tmp_p
         assert slurm.cancelled == []
 
     play(story())
+
+
+def test_a_submit_that_comes_while_the_upload_is_fetched_waits_for_it_and_hands_in_one_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unpacking, "sync", lambda directory: None)
+    tree, packs = packed({"train.py": b"print()\n"})
+    s3: Any = TreeS3(tree, packs, prefix="runs/r/code")
+    may, handed_in = threading.Event(), []
+    s3.before = lambda key: may.wait(60)
+    bundle = JobBundle(
+        run_id=RUN, attempt=1, cluster_name="c", batch_script="", nodes=1, processes_per_node=1,
+        program=["train.py"], code=BundleCode(tree=s3.id, prefix="runs/r/code"),
+    )  # fmt: skip
+    s3.get = lambda at: bundle.model_dump_json(by_alias=True).encode()
+
+    class Takes(Slurm):
+        async def submit(self, *given: Any) -> str:
+            work = tmp_path / "shared/trainyard/runs" / RUN / "work/train.py"
+            handed_in.append(work.read_bytes())
+            return "7"
+
+    async def story() -> None:
+        settings, slurm = config(tmp_path), Takes()
+        reporter = Reporter(settings, Store(tmp_path / "outbox.sqlite"))
+        control = job_parts(
+            settings, reporter, slurm=slurm, table=NodeTable(reporter), s3=s3
+        ).control
+        uri = f"s3://data/runs/{RUN}/attempts/1/bundle.json"
+        with pytest.raises(BadBundle, match="another code"):
+            await control.submit(RUN, 1, uri)
+        monkeypatch.setattr(unpacking, "WAIT_SECONDS", 0.0)
+        with pytest.raises(CommandRefused, match="is still being fetched"):
+            await control.submit(RUN, 1, uri, code=s3.id)
+        assert (await control.cancel(RUN)).state == "none", "a cancel does not wait for it"
+        monkeypatch.setattr(unpacking, "WAIT_SECONDS", 60.0)
+        both = [asyncio.create_task(control.submit(RUN, 1, uri, code=s3.id)) for _ in range(2)]
+        may.set()
+        assert [(await one).job_id for one in both] == ["7", "7"]
+
+    play(story())
+    assert handed_in == [b"print()\n"]
+
+
+@pytest.mark.real
+def test_a_commit_is_fetched_as_the_bundle_says_that_was_written(tmp_path: Path) -> None:
+    repository = Repository(tmp_path / "shared/r.git")
+    commit = repository.commit({"train.py": b"print()\n"})
+    asked = BundleGit(url=str(repository.path), ref="main", prefix="runs/r/fetched")
+    bundle = JobBundle(
+        run_id=RUN, attempt=1, cluster_name="c", batch_script="", nodes=1, processes_per_node=1,
+        program=["train.py"], git=asked,
+    )  # fmt: skip
+    body = bundle.model_dump_json(by_alias=True).encode()
+    sent: list[str] = []
+    s3: Any = SimpleNamespace(
+        get=lambda at: body,
+        head=lambda at: None,
+        put_file=lambda at, path, known: sent.append(at.key),
+    )
+
+    async def story() -> None:
+        settings = config(tmp_path)
+        reporter = Reporter(settings, Store(tmp_path / "outbox.sqlite"))
+        control = job_parts(settings, reporter, table=NodeTable(reporter), s3=s3).control
+        uri = f"s3://data/runs/{RUN}/attempts/1/bundle.json"
+        with pytest.raises(CommandRefused, match="was overwritten"):
+            await control.checkout(RUN, 1, uri, "0" * 64)
+        found = await control.checkout(RUN, 1, uri, hashlib.sha256(body).hexdigest())
+        assert (found.commit, found.files, found.bytes) == (commit, 1, 8)
+        assert sorted(sent)[0].startswith("runs/r/fetched/")
+        assert f"runs/r/fetched/{found.tree}" in sent
+
+    play(story())
+
+
+def test_a_job_whose_secret_cannot_be_read_is_not_submitted(tmp_path: Path) -> None:
+    class Bucket:
+        def get(self, _: object) -> bytes:
+            bundle = JobBundle(
+                run_id=RUN,
+                attempt=1,
+                cluster_name=config(tmp_path).cluster_name,
+                batch_script="",
+                nodes=1,
+                processes_per_node=1,
+                program=["x"],
+                secrets={"TOKEN": "jobs/x"},
+            )
+            return bundle.model_dump_json(by_alias=True).encode()
+
+    class NoSecret:
+        def read(self, wanted: dict[str, str]) -> dict[str, str]:
+            raise SecretRefused(f"there is no secret '{wanted['TOKEN']}'")
+
+    async def story() -> None:
+        reporter = Reporter(config(tmp_path), Store(tmp_path / "outbox.sqlite"))
+        parts = job_parts(config(tmp_path), reporter, s3=Bucket(), secrets=NoSecret())
+        with pytest.raises(CommandRefused, match="there is no secret 'jobs/x'") as no:
+            await parts.control.submit(RUN, 1, "s3://bucket/bundle.json")
+        assert no.value.code == "secret-refused"
+        assert parts.attempts.known == {}
+
+    asyncio.run(asyncio.wait_for(story(), 60))
+    assert not attempt_dir(config(tmp_path), RUN, 1).exists()

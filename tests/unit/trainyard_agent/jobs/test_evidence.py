@@ -134,6 +134,76 @@ def test_errors_for_want_of_memory_are_known_by_their_words(error: str, kind: st
     assert run(log=f"Traceback (most recent call last):\n  File x\n{error}\n").error_kind == kind
 
 
+@pytest.mark.parametrize(
+    ("error", "memory"),
+    [
+        ("torch.OutOfMemoryError: CUDA out of memory.", "device"),
+        ("RuntimeError: CUDA error: out of memory", "device"),
+        ('RuntimeError: nrt_load status=4 message="Allocation Failure"', "device"),
+        ("MemoryError: ", "host"),
+        ("ValueError: bad batch", None),
+    ],
+)
+def test_which_memory_ran_out_is_known_where_only_the_log_speaks(
+    error: str, memory: str | None
+) -> None:
+    assert run(log=f"Traceback (most recent call last):\n  File x\n{error}\n").memory == memory
+
+
+def failed(
+    node: str, lasting: str | None, exception: str = "ImportError", **more: object
+) -> Launch:
+    fields = {"ended": 2.0, "exit_code": 1, "kind": "python-error", "error": "x", **more}
+    return Launch.model_validate(
+        {"node": node, "lasting": lasting, "exception": exception, **fields}
+    )
+
+
+@pytest.mark.parametrize(
+    ("launches", "lasting"),
+    [
+        ([failed(A, "program")], True),
+        ([failed(A, "program"), Launch(node=B, ended=3.0, kind="stopped", exit_code=143)], True),
+        ([failed(A, "environment")], False),
+        ([failed(A, "environment"), failed(B, "environment")], True),
+        ([failed(A, "environment"), failed(B, "environment", "FileNotFoundError")], False),
+        ([failed(A, "environment"), Launch(node=B, ended=3.0, kind="stopped")], False),
+        ([failed(A, "environment"), Launch(node=B)], False),
+        ([failed(A, None), failed(B, None)], False),
+        ([failed(A, None, ended=1.0), failed(B, "program")], False),
+    ],
+)
+def test_what_is_missing_lasts_only_if_every_node_misses_it(
+    launches: list[Launch], lasting: bool
+) -> None:
+    found = run(launches=launches)
+    assert (found.lasting, found.error_kind) == (lasting, "python-error")
+
+
+def test_the_traceback_is_that_of_the_first_cause_and_begins_at_a_line() -> None:
+    frames = "".join(f'  File "train.py", line {number}\n' for number in range(400))
+    text = f"Traceback (most recent call last):\n{frames}ValueError: a\n"
+    found = run(launches=[failed(A, None, traceback=text), failed(B, None, ended=1.5)])
+    assert found.traceback == ""
+    found = run(launches=[failed(A, None, traceback=text), failed(B, None, ended=2.5)])
+    first, gap, third, *_, last = found.traceback.splitlines()
+    assert (first, gap, last) == ("Traceback (most recent call last):", "  ...", "ValueError: a")
+    assert third.startswith('  File "train.py", line ')
+    assert len(found.traceback) <= 4000
+
+
+def test_a_good_end_with_a_crash_behind_it_is_remarked() -> None:
+    launches = [
+        Launch(node=A, ended=2.0, exit_code=0, remark="process 7 was killed by SIGABRT"),
+        Launch(node=B, ended=2.0, exit_code=0),
+    ]
+    found = run(Job("7", "COMPLETED", 0, 0, (A, B)), launches)
+    assert (found.outcome, found.remark) == (
+        "succeeded",
+        f"{A}: process 7 was killed by SIGABRT.",
+    )
+
+
 CANCELLED = Job("7", "CANCELLED", 0, 15, (A, B))
 
 

@@ -48,6 +48,15 @@ def test_a_standstill_is_one_of_a_job_that_runs_and_has_stepped() -> None:
     assert not stands_still(attempt(), 14.0)
 
 
+def test_of_a_program_whose_log_says_the_steps_a_standstill_takes_longer() -> None:
+    fields: dict[str, Any] = {"said_at": 10.0, "said_every": 30.0}
+    assert not stands_still(attempt(**fields), 99.0)
+    assert stands_still(attempt(**fields), 101.0)
+    assert not stands_still(attempt(**fields, doubted_at=10.0), 101.0)
+    assert not stands_still(attempt(said_at=10.0), 29.0)
+    assert stands_still(attempt(said_at=10.0), 31.0)
+
+
 def test_what_follows_the_end_of_an_attempt_is_done_after_a_restart_and_only_once(
     tmp_path: Path,
 ) -> None:

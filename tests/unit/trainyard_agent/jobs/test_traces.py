@@ -12,7 +12,7 @@ import pytest
 
 from trainyard_agent.host import job_files
 from trainyard_agent.jobs import hollow_jobs, traces
-from trainyard_agent.jobs.traces import read_launches, read_tail
+from trainyard_agent.jobs.traces import matching_lines, read_launches, read_tail
 
 
 def test_of_a_huge_log_only_the_end_is_read(tmp_path: Path) -> None:
@@ -22,6 +22,21 @@ def test_of_a_huge_log_only_the_end_is_read(tmp_path: Path) -> None:
         stream.write(b"\nfirst line\nlast line\n")
     assert job_files.read_tail(tmp_path, tmp_path / "job.log", 10) == b"last line\n"
     assert read_tail(tmp_path / "job.log", 15) == "last line\n"
+
+
+def test_a_log_is_searched_as_far_as_anybody_would_wait_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "job.log"
+    assert matching_lines(path, b"x", 5, 100) == ""
+    path.write_bytes(b"loss 3\nother\nloss 2\r\n\xff loss 1\n" + b"y" * 300_000 + b"\n")
+    assert matching_lines(path, b"loss", 9, 100) == "loss 3\nloss 2\n\ufffd loss 1"
+    assert matching_lines(path, b"loss", 2, 100) == "loss 2\n\ufffd loss 1"
+    assert matching_lines(path, b"loss", 9, 6) == "loss 1"
+    monkeypatch.setattr(traces, "SEARCHED_BYTES", 300_010)
+    assert matching_lines(path, b"loss", 9, 100) == "\ufffd loss 1"
+    (tmp_path / "link.log").symlink_to("/etc/passwd")
+    assert matching_lines(tmp_path / "link.log", b"root", 9, 100) == ""
 
 
 def test_nonsense_in_launch_reports_is_no_evidence(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 
@@ -64,3 +65,23 @@ def test_waiting_for_a_cluster_ends_with_it(
     assert trainyard("cluster", "create", spec, "--wait")[0] == 1
     code, out, _ = trainyard("cluster", "delete", "gone", "--wait", "--json")
     assert (code, json.loads(out)["status"]) == (0, "Deleted")
+
+
+def test_a_person_is_asked_before_a_node_with_a_job_is_rebooted(
+    api: FakeApi,
+    trainyard: Callable[..., tuple[int, str, str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = "/v1/clusters/mine-abc/nodes"
+    api.answers |= {
+        f"GET {path}": (200, {"nodes": [{**NODE, "scheduler": "allocated"}]}),
+        f"POST {path}/i-1:reboot": (200, {"successful": ["i-1"], "failed": {}}),
+    }
+    monkeypatch.setattr("trainyard_cli.commands.clusters.may_ask", lambda: True)
+    monkeypatch.setattr("trainyard_cli.screen.output.may_ask", lambda: True)
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    code, _, err = trainyard("node", "reboot", "mine-abc", "i-1")
+    assert (code, "ip-127-0-0-2 runs a job now. Reboot it?" in err) == (1, True)
+    assert api.calls(f"POST {path}/i-1:reboot") == []
+    api.answers[f"GET {path}"] = (200, {"nodes": [NODE]})
+    assert trainyard("node", "reboot", "mine-abc", "i-1")[0] == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -157,10 +158,24 @@ def test_a_dry_run_shows_the_plan_and_asks_for_nothing_else(
         "1.50 USD an hour",
         "#!/bin/bash [x]",
         "no spare",
-        "1 files, 2.0 KiB",
+        "1 file, 2.0 KiB",
     ):
         assert part in out
     assert [request["query"] for request in api.requests] == [{"dryrun": "true"}]
+
+
+def test_a_dry_run_on_a_cluster_that_is_there_says_so_and_explains_the_scripts_words(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]], spec: str
+) -> None:
+    script = "export PYTHONPATH=@LIBRARY@\nexec srun @PYTHON@ @ATTEMPT_DIR@"
+    api.answers["POST /v1/runs"] = (200, {"request": {}, "batchScript": script, "hourlyUsd": 0.0})
+    code, out, _ = trainyard("run", "submit", spec, "--dryrun")
+    told = " ".join(out.split())
+    assert code == 0
+    assert "The cluster is there: only the job would be submitted." in told
+    assert "{}" not in told
+    assert "0.00 USD an hour" in told
+    assert "@LIBRARY@ /opt/trainyard/lib, where every node has Trainyard's packages" in told
 
 
 def test_what_a_job_wrote_is_shown_and_never_obeyed(
@@ -191,3 +206,171 @@ def test_what_a_job_wrote_is_shown_and_never_obeyed(
         _, out, err = trainyard("run", *call)
         assert "owned" in out + err
         assert not set(out + err) & {"\x1b", "\x07", "\x9b"}, call
+
+
+def test_a_run_is_shown_with_its_end_its_incidents_and_where_its_results_lie(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]
+) -> None:
+    incident = {
+        "cause": "node-lost",
+        "attempt": 1,
+        "startedAt": "2026-11-20T20:00:10Z",
+        "resumedAt": "2026-11-20T20:00:12.5Z",
+        "node": "ip-127-0-0-2",
+        "reason": "its agent fell silent",
+    }
+    found = exported("Succeeded", uri="s3://bucket/clusters/c/runs/r/export/")
+    api.answers |= {
+        f"GET /v1/runs/{RUN}": (
+            200,
+            {**found, "finishedAt": "2026-11-20T21:01:02Z", "incidents": [incident]},
+        ),
+        f"GET /v1/runs/{RUN}/checkpoints": (200, {"checkpoints": []}),
+    }
+    code, out, _ = trainyard("run", "show", RUN)
+    assert code == 0
+    lines = {line.partition("  ")[0]: line for line in out.splitlines()}
+    assert lines["duration"].endswith("1 h 1 min")
+    assert "2026-11-2" in lines["finished"]
+    assert lines["step"].endswith("41")
+    assert lines["loss"].endswith("0.25")
+    assert lines["lies at"].endswith("s3://bucket/clusters/c/runs/r/export/")
+    assert lines["get it"].endswith(f"trainyard run download {RUN}")
+    (row,) = [line for line in out.splitlines() if "node-lost" in line]
+    assert row.split()[1:5] == ["node-lost", "1", "ip-127-0-0-2", "2.5"]
+    assert row.endswith("its agent fell silent")
+
+
+def test_a_run_of_a_program_that_reports_nothing_shows_its_newest_checkpoints_step(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]
+) -> None:
+    checkpoint = {"step": 40, "attempt": 1, "status": "whole", "bytes": 99, "committedAt": T}
+    api.answers |= {
+        f"GET /v1/runs/{RUN}": (200, a_run("Succeeded", latest=None)),
+        f"GET /v1/runs/{RUN}/checkpoints": (200, {"checkpoints": [checkpoint]}),
+    }
+    _, out, _ = trainyard("run", "show", RUN)
+    assert "40 (newest checkpoint)" in out
+
+
+def test_a_run_in_an_image_shows_its_name_and_the_digest_that_its_attempts_have(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]
+) -> None:
+    shown = a_run(spec={"job": {"image": "team/train:1"}}, imageDigest="sha256:77")
+    api.answers |= {
+        f"GET /v1/runs/{RUN}": (200, shown),
+        f"GET /v1/runs/{RUN}/checkpoints": (200, {"checkpoints": []}),
+    }
+    assert "team/train:1 (sha256:77)" in " ".join(trainyard("run", "show", RUN)[1].split())
+    shown |= {"imageDigest": ""}
+    assert "team/train:1\n" in trainyard("run", "show", RUN)[1]
+
+
+def test_a_reason_is_never_cut(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]
+) -> None:
+    api.answers["GET /v1/runs"] = (200, {"runs": [a_run(reason="x" * 200 + " end")]})
+    _, out, _ = trainyard("run", "ls")
+    assert "x" * 200 + " end" in out
+
+
+@pytest.mark.parametrize(("answer", "code", "sent"), [("n\n", 1, 0), ("y\n", 0, 1)])
+def test_a_person_is_asked_before_a_run_is_cancelled(
+    api: FakeApi,
+    trainyard: Callable[..., tuple[int, str, str]],
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str,
+    code: int,
+    sent: int,
+) -> None:
+    api.answers[f"POST /v1/runs/{RUN}:cancel"] = (202, a_run("Cancelling"))
+    monkeypatch.setattr("trainyard_cli.screen.output.may_ask", lambda: True)
+    monkeypatch.setattr("sys.stdin", io.StringIO(answer))
+    got, _, err = trainyard("run", "cancel", RUN)
+    assert (got, f"Cancel {RUN}?" in err) == (code, True)
+    assert len(api.calls(f"POST /v1/runs/{RUN}:cancel")) == sent
+    assert trainyard("run", "cancel", RUN, "--yes")[0] == 0
+
+
+def test_without_a_terminal_nobody_is_asked(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]
+) -> None:
+    api.answers[f"POST /v1/runs/{RUN}:cancel"] = (202, a_run("Cancelling"))
+    code, _, err = trainyard("run", "cancel", RUN)
+    assert (code, "?" in err) == (0, False)
+
+
+def test_a_log_is_searched_and_nothing_found_is_said(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]
+) -> None:
+    said = {"kind": "job", "attempt": 1, "source": "s3", "text": ""}
+    api.answers[f"GET /v1/runs/{RUN}/logs"] = (200, said)
+    code, _, err = trainyard("run", "logs", RUN, "--grep", "[nan]", "--attempt", "1")
+    assert (code, "No line of the job log has '[nan]' in it." in err) == (0, True)
+    query = api.requests[-1]["query"]
+    assert (query["contains"], query["attempt"]) == ("[nan]", "1")
+
+
+def test_metrics_are_shown_as_a_curve_with_the_last_step_and_speed(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]
+) -> None:
+    samples = [
+        {"attempt": 1, "step": 10 * n, "loss": 9.0 - n, "at": f"2026-11-20T20:0{n}:00Z"}
+        for n in range(5)
+    ]
+    path = f"GET /v1/runs/{RUN}/metrics"
+    api.answers[path] = (200, {"nodes": {}, "run": samples})
+    code, out, _ = trainyard("run", "metrics", RUN, "--since", "600")
+    assert code == 0
+    assert "Loss, steps 0 to 40" in out
+    assert "0.167 steps a second" in out
+    assert "█" in out
+    assert api.requests[-1]["query"] == {"sinceSeconds": "600"}
+    api.answers[path] = (200, {"nodes": {}, "run": []})
+    assert "No step was reported" in trainyard("run", "metrics", RUN)[1]
+
+
+def test_the_commit_that_runs_is_shown(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]
+) -> None:
+    code = {"tree": "0" * 64, "files": 1, "bytes": 1, "url": "https://h/[x]", "ref": "main"}
+    api.answers |= {
+        f"GET /v1/runs/{RUN}": (
+            200,
+            a_run(
+                code={**code, "commit": "c0ffee"},
+                spec={"checkpoint": {"startFrom": {"run": "run-x", "step": 30}}},
+            ),
+        ),
+        f"GET /v1/runs/{RUN}/checkpoints": (200, {"checkpoints": []}),
+    }
+    out = trainyard("run", "show", RUN)[1]
+    assert "https://h/[x] (main), commit c0ffee" in out
+    assert "step 30 of run-x" in out
+
+
+def test_a_run_that_is_synced_says_when_and_what_and_how_to_get_it(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]
+) -> None:
+    asked = {"export": {"everySeconds": 300}}
+    sync = {"at": "2026-01-01T00:00:00Z", "attempt": 2, "lastStep": 400, "objects": 12}
+    api.answers |= {
+        f"GET /v1/runs/{RUN}": (200, a_run("Running", spec=asked)),
+        f"GET /v1/runs/{RUN}/checkpoints": (200, {"checkpoints": []}),
+    }
+    assert "nothing yet" in trainyard("run", "show", RUN)[1]
+    found = a_run("Running", spec=asked, sync={**sync, "bytes": 2048, "leftOut": 1})
+    api.answers[f"GET /v1/runs/{RUN}"] = (200, found)
+    out = " ".join(trainyard("run", "show", RUN)[1].split())
+    assert "12 files, 2.0 KiB, newest checkpoint of step 400, 1 file left out" in out
+    assert f"trainyard run download {RUN}" in out
+
+
+def test_a_run_is_resumed_on_another_filesystem(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]
+) -> None:
+    key, other = f"POST /v1/runs/{RUN}:resume", "fs-0bbbbbbbbbbbbbbbb.fsx.us-east-1.x/abcdefgh"
+    api.answers[key] = (202, a_run("Pending"))
+    assert trainyard("run", "resume", RUN)[0] == 0
+    assert trainyard("run", "resume", RUN, "--filesystem", other)[0] == 0
+    assert [call["query"] for call in api.calls(key)] == [{}, {"filesystem": other}]

@@ -33,6 +33,7 @@ RUN: dict[str, Any] = {
         "network": {"subnetIds": [SUBNET], "securityGroupIds": [GROUP]},
         "sharedFilesystem": {"dnsName": DNS, "mountName": "abcdefgh"},
         "environment": {"kind": "venv", "requirements": ["torch==2.13.0"]},
+        "jobSecrets": ["trainyard-jobs/hf"],
     }},
     "job": {"nodes": 2, "module": "trainyard_trainers.ddp"},
 }  # fmt: skip
@@ -62,6 +63,13 @@ def denied(action: str, **why: Any) -> Callable[[dict[str, Any]], dict[str, Any]
         return {"EvaluationResults": results}
 
     return simulate
+
+
+def located(region: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Where the bucket of the inputs lies; the stack's own lies where it should."""
+    return lambda request: {
+        "LocationConstraint": region if request["Bucket"] == "sagemaker-corpus" else "us-west-2"
+    }
 
 
 def set_in(answers: dict[str, Any], operation: str, value: Any) -> None:
@@ -192,6 +200,23 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
      "failure", "the program conda"),
     ("image", lambda _, s: s["job"].update(arguments=["--config=/fsx/job.toml"]),
      "failure", "/fsx/job.toml is TOML"),
+    ("job_secrets", lambda a, _: set_in(a, "secretsmanager:DescribeSecret", NotAnswered(
+        "secretsmanager:DescribeSecret", "ResourceNotFoundException", "not there")),
+     "failure", "there is no secret 'trainyard-jobs/hf'"),
+    ("job_secrets", lambda a, _: a["secretsmanager:DescribeSecret"].update(
+        DeletedDate="2026-12-01T00:00:00Z"), "failure", "scheduled for deletion"),
+    ("job_secrets", lambda a, _: (
+        a["secretsmanager:DescribeSecret"].update(KmsKeyId="k"),
+        set_in(a, "kms:DescribeKey", {"KeyMetadata": {"KeyId": "k", "KeyManager": "CUSTOMER"}})),
+     "failure", "a KMS key of your own"),
+    ("job_secrets", lambda _, s: s["cluster"]["spec"].update(jobSecrets=["other/hf"]),
+     "failure", "does not match the stack's parameter JobSecrets"),
+    ("job_inputs", lambda a, s: (
+        s["cluster"]["spec"].update(jobInputs=["s3://sagemaker-corpus/v1/"]),
+        set_in(a, "s3:GetBucketLocation", located("eu-west-1"))),
+     "failure", "lies in eu-west-1"),
+    ("job_inputs", lambda _, s: s["cluster"]["spec"].update(jobInputs=["s3://other"]),
+     "failure", "does not match the stack's parameter MountableBuckets"),
     ("training_plans", lambda a, s: (
         group(s).update(trainingPlanArn=PLAN),
         a["sagemaker:DescribeTrainingPlan"].update(Status="Expired")), "failure", "Expired"),
@@ -215,6 +240,13 @@ def test_each_planted_fault_is_found_by_its_check_and_by_no_other(
     assert {one.check for one in found} == {check}, found
     assert any(words in one.problem and one.severity == severity for one in found), found
     assert all(one.remedy and one.subject for one in found)
+
+
+def test_a_secret_of_the_console_names_the_accounts_own_key_and_is_sound() -> None:
+    account = RecordedAccount()
+    account.answers["secretsmanager:DescribeSecret"]["KmsKeyId"] = "k"
+    account.answers["kms:DescribeKey"] = {"KeyMetadata": {"KeyId": "k", "KeyManager": "AWS"}}
+    assert examine(account, Scope.of(RUN)) == []
 
 
 def test_every_check_has_a_planted_fault() -> None:
@@ -290,6 +322,13 @@ def test_nothing_that_doctor_calls_changes_anything() -> None:
         len(account.asked) == len(set(account.asked))
         or account.asked.count("iam:SimulatePrincipalPolicy") > 1
     )
+
+
+def test_a_directory_of_the_spec_need_not_be_uploaded_to_be_examined() -> None:
+    job = {"nodes": 1, "workdir": ".", "script": "train.py"}
+    scope = Scope.of({**RUN, "job": job})
+    assert scope.job is not None
+    assert scope.job.script == "train.py"
 
 
 def test_a_spec_that_the_api_would_refuse_is_refused_with_its_field() -> None:

@@ -127,3 +127,12 @@ def test_the_log_is_followed_without_saying_a_line_twice(api: FakeApi) -> None:
     lines: list[str] = []
     live.follow_log(Client.connect(), RUN, lines.append, lines=100, kind="job", attempt=None)
     assert lines == ["a", "b", "c", "a"]
+    lines.clear()
+    api.answers |= {
+        f"GET /v1/runs/{RUN}": [(200, a_run()), (200, a_run("Succeeded"))],
+        f"GET /v1/runs/{RUN}/logs": [(200, log) for log in logs[:2]],
+    }
+    live.follow_log(
+        Client.connect(), RUN, lines.append, lines=9, kind="job", attempt=None, contains="c"
+    )
+    assert lines == ["c"]

@@ -51,7 +51,7 @@ def test_programs_of_nodes_see_localhost_and_this_process_keeps_its_name() -> No
 def test_slurm_is_told_to_bind_to_the_hosts_name_where_that_means_loopback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loopback, "_call_the_host_localhost", lambda: None)
+    monkeypatch.setattr(loopback, "call_the_host_localhost", lambda: None)
     text = configuration(tmp_path)
     assert "CommunicationParameters=NoInAddrAny,NoCtldInAddrAny\n" in text
     assert "SlurmctldHost=localhost(127.0.0.1)\n" in text
@@ -61,7 +61,7 @@ def test_slurm_is_told_to_bind_to_the_hosts_name_where_that_means_loopback(
 def test_where_the_host_keeps_its_name_slurm_binds_as_ever_and_the_log_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(loopback, "_call_the_host_localhost", refuse)
+    monkeypatch.setattr(loopback, "call_the_host_localhost", refuse)
     with caplog.at_level(logging.WARNING):
         assert "CommunicationParameters" not in configuration(tmp_path)
     assert "listen on every address of this machine: not permitted" in caplog.text

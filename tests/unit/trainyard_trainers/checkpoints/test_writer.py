@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 import torch
 
-from trainyard_trainers.checkpoints import checkpoint, writer
+from trainyard_job.checkpoints import checkpoint
+from trainyard_job.common.attempt import Attempt
+from trainyard_trainers.checkpoints import writer
 from trainyard_trainers.checkpoints.writer import Answer, Part, content_writer
-from trainyard_trainers.common.attempt import Attempt
 
 
 def test_of_a_view_only_its_own_numbers_are_written_and_tied_ones_once() -> None:

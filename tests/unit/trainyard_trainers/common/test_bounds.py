@@ -15,7 +15,9 @@ from trainyard_trainers.common import bounds, config
 from trainyard_trainers.common.bounds import Bound, Bounded, at_least
 from trainyard_trainers.common.config import ConfigError
 from trainyard_trainers.ddp.train import DdpConfig
-from trainyard_trainers.llm.config import ModelConfig
+from trainyard_trainers.llm.config import ModelConfig, RopeScaling
+from trainyard_trainers.llm.evaluation import ValidationConfig
+from trainyard_trainers.llm.samples import SamplesConfig
 from trainyard_trainers.llm.train import LlmConfig
 from trainyard_trainers.loop import LoopConfig
 from trainyard_trainers.parallel.backend import OptimizerConfig, ParallelConfig
@@ -37,6 +39,8 @@ REFUSED = [
     (LoopConfig, "seed", 2**62, "must be from 0 to 2**62 - 1"),
     (LoopConfig, "step_seconds", -0.5, "must be from 0 to 86400, a day"),
     (LoopConfig, "step_seconds", 86400.5, "must be from 0 to 86400, a day"),
+    (LoopConfig, "peer_seconds", 0.5, "must be from 1 to 86400, a day"),
+    (LoopConfig, "save_seconds", 86401.0, "must be from 1 to 86400, a day"),
     (DdpConfig, "steps", 0, AT_LEAST_1),
     (DdpConfig, "learning_rate", 0.0, POSITIVE),
     (DdpConfig, "momentum", 1.0, PART),
@@ -71,6 +75,16 @@ REFUSED = [
     (ModelConfig, "vocab_size", -1, NOT_NEGATIVE),
     (ModelConfig, "num_key_value_heads", -1, NOT_NEGATIVE),
     (ModelConfig, "head_dim", -1, NOT_NEGATIVE),
+    (ModelConfig, "sliding_window", -1, NOT_NEGATIVE),
+    (RopeScaling, "factor", 0.0, POSITIVE),
+    (RopeScaling, "low_freq_factor", 0.0, POSITIVE),
+    (RopeScaling, "high_freq_factor", -1.0, POSITIVE),
+    (RopeScaling, "original_max_position_embeddings", 0, AT_LEAST_1),
+    (ValidationConfig, "every", -1, NOT_NEGATIVE),
+    (ValidationConfig, "sequences", -1, NOT_NEGATIVE),
+    (SamplesConfig, "every", -1, NOT_NEGATIVE),
+    (SamplesConfig, "tokens", 0, AT_LEAST_1),
+    (SamplesConfig, "temperature", -0.5, NOT_NEGATIVE),
     (ParallelConfig, "tp", 0, AT_LEAST_1),
     (OptimizerConfig, "learning_rate", 0.0, POSITIVE),
     (OptimizerConfig, "epsilon", 0.0, POSITIVE),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import venv
 import zipfile
 from pathlib import Path
 
@@ -49,6 +50,71 @@ def test_two_that_ask_at_once_build_once_over_what_was_left_half_built(tmp_path:
     assert seen.stdout.strip() == pytest.__file__, "it sees what the cluster's environment has"
     assert json.loads((tmp_path / EMPTY.name / environments.STAMP).read_text())["kind"] == "venv"
     assert environments.ready(tmp_path, EMPTY) == python
+
+
+def packages_of(python: Path) -> Path:
+    return next(python.parent.parent.glob("lib/python3*/site-packages"))
+
+
+def printed_by(python: Path, program: str) -> list[str]:
+    done = subprocess.run(
+        [python, "-c", program], capture_output=True, text=True, check=True, timeout=120
+    )
+    return done.stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Interpreters of three environments: a job's, the cluster's below it, the image's below."""
+    pythons: list[Path] = []
+    for name in ("image", "cluster", "job"):
+        path = tmp_path_factory.mktemp("chain") / name
+        venv.create(path, with_pip=False, symlinks=True)
+        pythons.insert(0, path / "bin" / "python")
+        if len(pythons) > 1:
+            environments.see(str(pythons[1]), pythons[0])
+    return pythons
+
+
+@pytest.mark.real
+def test_an_environment_sees_what_its_base_sees_and_its_own_packages_come_first(
+    chain: list[Path],
+) -> None:
+    job, cluster, image = (packages_of(python) for python in chain)
+    for place in (job, cluster, image):
+        where = place.parents[2].name
+        (place / f"only_{where}.py").write_text(f"NAME = {where!r}\n")
+        (place / "torch.py").write_text(f"VERSION = {where!r}\n")
+        portion = place / "company" / where
+        portion.mkdir(parents=True)
+        (portion / "__init__.py").write_text("")
+    (job / "torch.py").unlink()
+    names = "only_job, only_cluster, only_image"
+    assert printed_by(
+        chain[0],
+        f"import {names}, torch, company.job, company.cluster, company.image\n"
+        f"print(*(module.NAME for module in ({names})), torch.VERSION)",
+    ) == ["job cluster image cluster"]
+
+
+@pytest.mark.real
+def test_what_is_installed_editable_in_a_base_is_seen(chain: list[Path], tmp_path: Path) -> None:
+    image = packages_of(chain[2])
+    (tmp_path / "by_path").mkdir()
+    (tmp_path / "by_path" / "editable_by_path.py").write_text("")
+    (image / "__editable__.one.pth").write_text(f"{tmp_path / 'by_path'}\n")
+    (image / "_finder.py").write_text(
+        "import importlib.machinery, sys\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'editable_by_finder':\n"
+        "            return importlib.machinery.ModuleSpec(name, None, is_package=True)\n"
+        "sys.meta_path.append(Finder())\n"
+    )
+    (image / "__editable__.two.pth").write_text("import _finder\n")
+    assert printed_by(chain[0], "import editable_by_path, editable_by_finder; print('both')") == [
+        "both"
+    ]
 
 
 def test_another_kind_version_base_or_requirement_is_another_environment_and_order_is_none() -> (

@@ -6,22 +6,25 @@ import json
 import signal
 import subprocess
 import sys
+import time
+import types
 from pathlib import Path
 
 import pytest
 from tests.support.waiting import eventually
 
 from trainyard_agent.host import slurm
+from trainyard_job.common.attempt import Attempt
 from trainyard_trainers.common import failure
-from trainyard_trainers.common.attempt import Attempt
-from trainyard_trainers.launch import allocation, other_parts
+from trainyard_trainers.launch import allocation, elastic, other_parts
 from trainyard_trainers.launch.allocation import Job, Node
 
 
 @pytest.fixture
 def attempt_dir(tmp_path: Path) -> Path:
     directory = tmp_path / "run" / "attempts" / "2"
-    (directory / "files").mkdir(parents=True)
+    directory.mkdir(parents=True)
+    (directory.parents[1] / "work").mkdir()
     return directory
 
 
@@ -116,8 +119,8 @@ def test_without_a_rule_a_checkpoint_is_due_each_minute() -> None:
 
 @pytest.mark.real
 def test_a_plain_program_gets_its_arguments_as_data_and_its_own_files(attempt_dir: Path) -> None:
-    (attempt_dir / "files" / "part.py").write_text("NAME = 'part'")
-    (attempt_dir / "files" / "main.py").write_text(
+    (attempt_dir.parents[1] / "work" / "part.py").write_text("NAME = 'part'")
+    (attempt_dir.parents[1] / "work" / "main.py").write_text(
         "import sys, part\nprint(part.NAME, sys.argv[1:])\nassert 'torch' not in sys.modules"
     )
     write_job(attempt_dir, arguments=["$(touch /tmp/x)", "; rm -rf", "a 'b\""])
@@ -128,7 +131,9 @@ def test_a_plain_program_gets_its_arguments_as_data_and_its_own_files(attempt_di
 
 @pytest.mark.real
 def test_a_python_error_is_recorded_in_one_line_with_its_traceback(attempt_dir: Path) -> None:
-    (attempt_dir / "files" / "main.py").write_text("raise ValueError('bad batch\\nof many lines')")
+    (attempt_dir.parents[1] / "work" / "main.py").write_text(
+        "raise ValueError('bad batch\\nof many lines')"
+    )
     write_job(attempt_dir)
     code, report, text = run_launch(attempt_dir)
     assert (code, report["kind"], report["error"]) == (1, "python-error", "ValueError: bad batch")
@@ -145,12 +150,14 @@ def test_a_python_error_is_recorded_in_one_line_with_its_traceback(attempt_dir: 
         ("import os; os.kill(os.getpid(), 9)", 137, "signal", 9),
         ("import os; os.kill(os.getpid(), 15)", 143, "stopped", None),
         ("import sys; sys.exit(79)", 79, "fenced", None),
+        ("import trainyard_job; raise trainyard_job.Fenced('2')", 79, "fenced", None),
+        ("import trainyard_job as j; raise j.CheckpointFailed('full')", 74, "checkpoint", None),
     ],
 )
 def test_how_a_program_ends_is_told_apart(
     attempt_dir: Path, program: str, code: int, kind: str | None, number: int | None
 ) -> None:
-    (attempt_dir / "files" / "main.py").write_text(program)
+    (attempt_dir.parents[1] / "work" / "main.py").write_text(program)
     write_job(attempt_dir)
     ended, report, _ = run_launch(attempt_dir)
     assert (ended, report["kind"], report["signal"]) == (code, kind, number)
@@ -174,9 +181,9 @@ while not pathlib.Path("done").exists():
 def test_a_part_that_does_not_hear_sigterm_is_ended_only_if_another_part_has_failed(
     attempt_dir: Path, another_failed: bool
 ) -> None:
-    (attempt_dir / "files" / "main.py").write_text(STUBBORN)
+    (attempt_dir.parents[1] / "work" / "main.py").write_text(STUBBORN)
     write_job(attempt_dir)
-    files = attempt_dir / "files"
+    files = attempt_dir.parents[1] / "work"
     launcher = subprocess.Popen(
         [sys.executable, "-m", "trainyard_trainers.launch", str(attempt_dir)]
     )
@@ -197,7 +204,7 @@ def test_a_part_that_does_not_hear_sigterm_is_ended_only_if_another_part_has_fai
 @pytest.mark.real
 def test_processes_that_detach_themselves_end_with_the_job(attempt_dir: Path) -> None:
     """One keeps stdout open, one cleared its environment. Neither delays the end or is left."""
-    (attempt_dir / "files" / "main.py").write_text(
+    (attempt_dir.parents[1] / "work" / "main.py").write_text(
         "import os\n"
         "reader, writer = os.pipe()\n"
         "for environment in (dict(os.environ), {}):\n"
@@ -236,7 +243,7 @@ sys.exit(launch.main(sys.argv[1:]))
 @pytest.mark.real
 def test_an_end_that_cannot_be_reported_is_still_told_by_the_exit_code(attempt_dir: Path) -> None:
     write_job(attempt_dir, program=["train.py"])
-    (attempt_dir / "files/train.py").write_text("raise SystemExit(74)")
+    (attempt_dir.parents[1] / "work" / "train.py").write_text("raise SystemExit(74)")
     done = subprocess.run(
         [sys.executable, "-c", REFUSED_END, str(attempt_dir)],
         capture_output=True,
@@ -265,8 +272,91 @@ def test_half_an_error_file_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.real
 @pytest.mark.parametrize("recipe", ["command", "torchrun"])
+def test_a_mistake_in_the_program_is_told_with_its_class_and_where_it_is(
+    attempt_dir: Path, recipe: str
+) -> None:
+    (attempt_dir.parents[1] / "work" / "main.py").write_text(
+        "def train():\n    print(steps)\ntrain()\n"
+    )
+    write_job(attempt_dir, recipe=recipe, processesPerNode=1)
+    code, report, text = run_launch(attempt_dir)
+    assert (code, report["kind"], report["exception"]) == (1, "python-error", "NameError")
+    assert report["lasting"] == "program"
+    assert str(report["traceback"]).splitlines()[1].endswith('main.py", line 3, in <module>')
+    printed = text[text.index("Traceback") :]
+    assert "runpy" not in printed, "the log shows the program's own frames, too"
+    assert "trainyard_trainers" not in printed
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("program", "error", "lasting"),
+    [
+        (None, "FileNotFoundError: ", "environment"),
+        ("import missing_module\n", "ModuleNotFoundError: No module named 'miss", "environment"),
+        (
+            "import argparse\nargparse.ArgumentParser().parse_args(['--lr'])\n",
+            "main.py: error: unrecognized arguments: --lr",
+            "program",
+        ),
+        ("import sys\nsys.exit(2)\n", "", None),
+    ],
+)
+def test_what_is_missing_or_refused_is_told_apart_from_what_may_pass(
+    attempt_dir: Path, program: str | None, error: str, lasting: str | None
+) -> None:
+    if program is not None:
+        (attempt_dir.parents[1] / "work" / "main.py").write_text(program)
+    write_job(attempt_dir)
+    _, report, _ = run_launch(attempt_dir)
+    assert str(report["error"] or "").startswith(error)
+    assert report["lasting"] == lasting
+
+
+def worker(directory: Path, rank: int, code: int, at: float, error: str = "") -> object:
+    path = directory / f"{rank}.json"
+    if error:
+        said = {"py_callstack": error, "timestamp": str(int(at)), "trainyard": {"at": at}}
+        path.write_text(json.dumps({"message": {"message": error, "extraInfo": said}}))
+    return types.SimpleNamespace(exitcode=code, error_file=str(path), pid=rank, timestamp=int(at))
+
+
+GONE = "RuntimeError: gloo/transport/tcp/pair.cc:553 Connection closed by peer"
+
+
+@pytest.mark.parametrize(
+    ("failures", "first"),
+    [
+        ([(0, 1, 9.2, GONE), (1, 1, 9.1, "ValueError: a"), (2, 1, 9.0, GONE)], 1),
+        ([(0, 1, 9.4, "ValueError: b"), (1, 1, 9.3, "ValueError: a")], 1),
+        ([(0, -6, 9.0, ""), (1, 1, 9.8, "ValueError: a")], 1),
+        ([(0, -11, 9.0, ""), (1, 1, 11.0, "ValueError: a")], 0),
+        ([(0, -15, 9.0, ""), (1, -9, 9.0, "")], 1),
+        ([(0, 1, 9.0, GONE), (1, 1, 8.0, GONE)], 1),
+    ],
+)
+def test_of_torchruns_workers_the_one_that_failed_first_is_blamed_and_no_peer_of_it(
+    tmp_path: Path, failures: list[tuple[int, int, float, str]], first: int
+) -> None:
+    workers = {rank: worker(tmp_path, rank, *rest) for rank, *rest in failures}
+    assert elastic.first_failure(workers).rank == first
+
+
+def test_a_part_that_misses_something_waits_for_what_the_others_say(tmp_path: Path) -> None:
+    missing = failure.Failure(1, error="ImportError: x", lasting="environment")
+    (tmp_path / "launch-b.json").write_text(json.dumps({"node": "b", "ended": 1.0}))
+    began = time.monotonic()
+    other_parts.let_others_say_the_same(tmp_path, missing, {"b"})
+    other_parts.let_others_say_the_same(tmp_path, failure.Failure(1), {"c"})
+    assert time.monotonic() - began < other_parts.SAME_SECONDS
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("recipe", ["command", "torchrun"])
 def test_an_error_of_any_length_and_script_is_told(attempt_dir: Path, recipe: str) -> None:
-    (attempt_dir / "files" / "main.py").write_text("raise ValueError('\U0001f600' * 20_000)\n")
+    (attempt_dir.parents[1] / "work" / "main.py").write_text(
+        "raise ValueError('\U0001f600' * 20_000)\n"
+    )
     write_job(attempt_dir, recipe=recipe, processesPerNode=1)
     code, report, _ = run_launch(attempt_dir)
     assert (code, report["kind"]) == (1, "python-error")
@@ -306,12 +396,41 @@ CRASH_AT_EXIT = (
 def test_a_crash_of_the_interpreter_after_the_program_ended_well_is_no_failure(
     attempt_dir: Path, recipe: str
 ) -> None:
-    (attempt_dir / "files" / "main.py").write_text(CRASH_AT_EXIT)
+    (attempt_dir.parents[1] / "work" / "main.py").write_text(CRASH_AT_EXIT)
     write_job(attempt_dir, recipe=recipe)
     code, report, text = run_launch(attempt_dir)
     assert (code, report["kind"], report["signal"]) == (0, None, None), text
-    assert "was killed by signal 6 after its program had ended well" in text
+    assert "was killed by SIGABRT after its program had ended well" in text
+    assert "was killed by SIGABRT after its program had ended well" in str(report["remark"])
     assert "Fatal Python error: Aborted" in text, "its stacks are in the log"
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("recipe", ["command", "torchrun"])
+@pytest.mark.parametrize(("end", "exits"), [("os.abort()", 0), ("os.kill(os.getpid(), 9)", 137)])
+def test_a_crash_in_an_exit_handler_is_no_failure_and_a_kill_there_is_one(
+    attempt_dir: Path, recipe: str, end: str, exits: int
+) -> None:
+    (attempt_dir.parents[1] / "work" / "main.py").write_text(
+        f"import atexit, os\natexit.register(lambda: {end})\n"
+    )
+    write_job(attempt_dir, recipe=recipe)
+    code, _, text = run_launch(attempt_dir)
+    assert code == exits, text
+    assert ("after its program had ended well" in text) == (exits == 0)
+
+
+@pytest.mark.real
+def test_no_core_is_made_unless_the_program_asks_for_one(attempt_dir: Path) -> None:
+    (attempt_dir.parents[1] / "work" / "main.py").write_text(
+        "import resource\n"
+        "soft, hard = resource.getrlimit(resource.RLIMIT_CORE)\n"
+        "assert soft == 0, soft\n"
+        "resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))\n"
+    )
+    write_job(attempt_dir)
+    code, _, text = run_launch(attempt_dir)
+    assert code == 0, text
 
 
 @pytest.mark.real
@@ -320,7 +439,7 @@ def test_a_crash_of_the_interpreter_after_the_program_ended_well_is_no_failure(
 def test_a_crash_or_failure_of_the_program_itself_stays_one(
     attempt_dir: Path, recipe: str, end: str
 ) -> None:
-    (attempt_dir / "files" / "main.py").write_text(f"{CRASH_AT_EXIT}{end}\n")
+    (attempt_dir.parents[1] / "work" / "main.py").write_text(f"{CRASH_AT_EXIT}{end}\n")
     write_job(attempt_dir, recipe=recipe)
     code, report, _ = run_launch(attempt_dir)
     assert (code, report["kind"]) == (134, "signal")
@@ -328,10 +447,12 @@ def test_a_crash_or_failure_of_the_program_itself_stays_one(
 
 @pytest.mark.real
 def test_a_crash_leaves_its_stacks_in_the_log_wherever_it_happens(attempt_dir: Path) -> None:
-    (attempt_dir / "files" / "main.py").write_text(
+    (attempt_dir.parents[1] / "work" / "main.py").write_text(
         "import subprocess, sys\nsubprocess.run([sys.executable, 'crashes.py'])\n"
     )
-    (attempt_dir / "files" / "crashes.py").write_text("import ctypes\nctypes.string_at(0)\n")
+    (attempt_dir.parents[1] / "work" / "crashes.py").write_text(
+        "import ctypes\nctypes.string_at(0)\n"
+    )
     write_job(attempt_dir)
     _, _, text = run_launch(attempt_dir)
     assert "Fatal Python error: Segmentation fault" in text
@@ -339,8 +460,21 @@ def test_a_crash_leaves_its_stacks_in_the_log_wherever_it_happens(attempt_dir: P
 
 
 @pytest.mark.real
+@pytest.mark.parametrize("recipe", ["command", "torchrun"])
+def test_an_exception_is_the_cause_though_the_interpreter_crashes_on_its_way_out(
+    attempt_dir: Path, recipe: str
+) -> None:
+    program = f"{CRASH_AT_EXIT}raise ValueError('bad batch')\n"
+    (attempt_dir.parents[1] / "work" / "main.py").write_text(program)
+    write_job(attempt_dir, recipe=recipe)
+    code, report, _ = run_launch(attempt_dir)
+    assert (code, report["kind"], report["signal"]) == (1, "python-error", None)
+    assert report["error"] == "ValueError: bad batch"
+
+
+@pytest.mark.real
 def test_what_a_programs_threads_still_do_counts(attempt_dir: Path) -> None:
-    (attempt_dir / "files" / "main.py").write_text(
+    (attempt_dir.parents[1] / "work" / "main.py").write_text(
         "import os, threading, time\n"
         "threading.Thread(target=lambda: (time.sleep(0.2), os.abort())).start()\n"
     )
@@ -359,7 +493,7 @@ def test_a_program_that_leaves_its_process_group_to_the_interpreter_ends_well(
         if recipe == "command"
         else ""
     )
-    (attempt_dir / "files" / "main.py").write_text(
+    (attempt_dir.parents[1] / "work" / "main.py").write_text(
         "import atexit, os, torch, torch.distributed as dist\n"
         f"{place}dist.init_process_group('gloo')\n"
         "dist.all_reduce(torch.ones(1))\n"

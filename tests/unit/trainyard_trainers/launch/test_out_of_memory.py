@@ -147,13 +147,14 @@ def test_launch_says_whether_the_kernel_killed_the_program_for_want_of_memory(
     tmp_path: Path, small_group: Path, who: str
 ) -> None:
     directory = tmp_path / "run/attempts/2"
-    (directory / "files").mkdir(parents=True)
+    directory.mkdir(parents=True)
+    (tmp_path / "run/work").mkdir()
     program = (
         "held = [b'x' * 10_000_000 for _ in range(100)]"
         if who == "the kernel"
         else "import os; os.kill(os.getpid(), 9)"
     )
-    (directory / "files/main.py").write_text(program)
+    (tmp_path / "run/work/main.py").write_text(program)
     (directory / "job.json").write_text(
         json.dumps({"runId": "run-x", "attempt": 2, "program": ["main.py"], "recipe": "command"})
     )

@@ -15,9 +15,9 @@ import torch
 from tests.support import checkpoints
 from tests.support import nxd_samples as samples
 
+from trainyard_job.common.attempt import Attempt
 from trainyard_trainers.checkpoints.writer import content_writer
 from trainyard_trainers.cli import main
-from trainyard_trainers.common.attempt import Attempt
 from trainyard_trainers.common.config import ConfigError
 from trainyard_trainers.llm import convert
 from trainyard_trainers.llm.config import ModelConfig, to_hf
@@ -116,6 +116,50 @@ def test_the_config_is_readable_by_old_and_new_transformers(tmp_path: Path) -> N
     assert written["rope_theta"] == written["rope_parameters"]["rope_theta"] == 500000.0
     assert written["torch_dtype"] == written["dtype"] == "bfloat16"
     assert written["eos_token_id"] == 2
+
+
+def test_tokens_that_begin_and_end_a_text_are_taken_from_what_names_them_and_never_invented(
+    tmp_path: Path,
+) -> None:
+    from transformers import AutoConfig
+
+    source = trained(tmp_path)
+    unknown = convert.to_hf(source.path, tmp_path / "unknown", check="never")
+    assert "bos_token_id and eos_token_id not known: null" in str(unknown)
+    found = AutoConfig.from_pretrained(tmp_path / "unknown")
+    assert (found.bos_token_id, found.eos_token_id) == (None, None)
+    tokenizer = tmp_path / "tokenizer"
+    tokenizer.mkdir()
+    (tokenizer / "tokenizer.json").write_text(
+        json.dumps(
+            {
+                "added_tokens": [{"id": 7, "content": "<s>"}, {"id": 9, "content": "<e>"}],
+                "model": {"vocab": {"pad": 3}},
+            }
+        )
+    )
+    (tokenizer / "tokenizer_config.json").write_text(
+        json.dumps({"bos_token": {"content": "<s>"}, "eos_token": "<e>", "pad_token": "pad"})
+    )
+    (tokenizer / "generation_config.json").write_text(json.dumps({"eos_token_id": [9, 8]}))
+    known = convert.to_hf(source.path, tmp_path / "known", check="never", tokenizer=tokenizer)
+    assert "not known" not in str(known)
+    written = json.loads((tmp_path / "known" / "config.json").read_text())
+    assert written["bos_token_id"] == 7
+    assert written["eos_token_id"] == [9, 8]
+    assert written["pad_token_id"] == 3
+
+
+def test_what_a_directory_says_of_its_tokens_comes_back_from_it(tmp_path: Path) -> None:
+    convert.to_hf(trained(tmp_path).path, tmp_path / "hf", check="never")
+    path = tmp_path / "hf" / "config.json"
+    document = {**json.loads(path.read_text()), "bos_token_id": 11, "eos_token_id": [12, 13]}
+    path.write_text(json.dumps(document))
+    convert.from_hf(tmp_path / "hf", tmp_path / "nxd", tp=1, check="never")
+    again = convert.to_hf(tmp_path / "nxd", tmp_path / "again", check="never")
+    assert again.unknown == ()
+    written = json.loads((tmp_path / "again" / "config.json").read_text())
+    assert (written["bos_token_id"], written["eos_token_id"]) == (11, [12, 13])
 
 
 def test_the_dtype_can_be_changed_both_ways(tmp_path: Path) -> None:
@@ -299,7 +343,7 @@ def test_a_config_that_this_model_does_not_compute_is_refused(tmp_path: Path) ->
     (tmp_path / "config.json").write_text(
         json.dumps({**to_hf(GQA), "rope_scaling": {"rope_type": "llama3"}})
     )
-    with pytest.raises(ConfigError, match="rope_type 'llama3'"):
+    with pytest.raises(ConfigError, match="rope_scaling: factor is missing"):
         convert.to_hf(source.path, tmp_path / "hf", config=tmp_path)
 
 

@@ -13,7 +13,8 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from trainyard_trainers.common.config import ConfigError
-from trainyard_trainers.llm.config import ModelConfig, from_hf, read_hf, to_hf
+from trainyard_trainers.llm import convert
+from trainyard_trainers.llm.config import ModelConfig, RopeScaling, from_hf, read_hf, to_hf
 from trainyard_trainers.llm.model import Llama, parameter_shapes
 from trainyard_trainers.llm.weights import HuggingFaceWeights, RandomWeights
 from trainyard_trainers.parallel import cross_entropy as chunked
@@ -171,7 +172,7 @@ def test_the_rotary_base_is_found_where_either_version_of_transformers_writes_it
         ({"rope_theta": 10000.0}, "rope_theta: it is given twice, as 10000.0 and as 500000.0"),
         (
             {"rope_scaling": {"rope_type": "llama3", "factor": 8.0}},
-            "rope_scaling: it has rope_type 'llama3'; scaled rotary embeddings are not",
+            "rope_scaling: low_freq_factor is missing, which llama3 needs",
         ),
         (
             {"rope_parameters": {"rope_type": "yarn", "rope_theta": 5e5}},
@@ -184,7 +185,10 @@ def test_the_rotary_base_is_found_where_either_version_of_transformers_writes_it
             {"tie_word_embeddings": "perhaps"},
             "tie_word_embeddings: 'perhaps' is neither true nor false",
         ),
-        ({"model_type": "mixtral"}, "model_type is 'mixtral'; this trainer computes 'llama' only"),
+        (
+            {"model_type": "mixtral"},
+            "model_type is 'mixtral'; this trainer computes llama, mistral",
+        ),
         ({"hidden_act": "gelu"}, "hidden_act is 'gelu'"),
         ({"attention_bias": True}, "attention_bias is True"),
         ({"hidden_size": "absent"}, "hidden_size is missing"),
@@ -235,3 +239,129 @@ def test_a_tensor_parallel_size_that_does_not_divide_is_refused_with_those_that_
 def test_impossible_shapes_are_refused(make: Callable[[], ModelConfig]) -> None:
     with pytest.raises(ValueError, match=r"does not divide|is odd|too small"):
         make()
+
+
+SCALINGS = [
+    RopeScaling("linear", 4.0),
+    RopeScaling("dynamic", 2.0),
+    RopeScaling("llama3", 8.0, 1.0, 4.0, 16),
+]
+FAMILIES = [
+    *(replace(SMALL, rope_scaling=scaling) for scaling in SCALINGS),
+    replace(SMALL, model_type="qwen2", tie_word_embeddings=True),
+    replace(SMALL, model_type="qwen3", head_dim=12, num_key_value_heads=3),
+    replace(SMALL, model_type="qwen3", rope_scaling=SCALINGS[2]),
+    replace(SMALL, model_type="mistral", head_dim=16),
+    replace(SMALL, model_type="mistral", sliding_window=8),
+]
+
+
+def random_model_of_transformers(config: ModelConfig) -> Any:
+    """With biases and norms that are not what they begin with."""
+    import transformers
+
+    torch.manual_seed(3)
+    document = to_hf(config)
+    made = transformers.AutoConfig.for_model(document.pop("model_type"), **document)
+    model = transformers.AutoModelForCausalLM.from_config(made).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.endswith(".bias") or "norm" in name:
+                parameter.add_(0.3 * torch.randn_like(parameter))
+    return model
+
+
+@pytest.mark.parametrize(
+    "config",
+    FAMILIES,
+    ids=lambda config: f"{config.model_type} {config.rope_scaling.rope_type}",
+)
+def test_logits_of_each_family_and_scaling_are_those_of_transformers_in_both_directions(
+    tmp_path: Path, config: ModelConfig
+) -> None:
+    from transformers import AutoModelForCausalLM
+
+    theirs = random_model_of_transformers(config)
+    theirs.save_pretrained(tmp_path / "theirs")
+    read = read_hf(tmp_path / "theirs")
+    assert (read.model_type, read.rope_scaling, read.sliding_window, read.head_size) == (
+        config.model_type,
+        config.rope_scaling,
+        config.sliding_window,
+        config.head_size,
+    )
+    inputs, ours = tokens(2, 40), plain(read, HuggingFaceWeights(tmp_path / "theirs"))
+    with torch.no_grad():
+        reference = theirs(inputs).logits
+        assert reference.std() > 0.05
+        assert torch.allclose(ours(inputs), reference, atol=1e-5)
+    converted = convert.from_hf(tmp_path / "theirs", tmp_path / "ours", tp=1, check="never")
+    assert convert.to_hf(converted.path, tmp_path / "back", check="always").difference is not None
+    back = AutoModelForCausalLM.from_pretrained(tmp_path / "back").eval()
+    with torch.no_grad():
+        assert torch.equal(back(inputs).logits, reference)
+
+
+def test_a_text_longer_than_the_model_was_meant_for_is_scaled_as_transformers_does_it(
+    tmp_path: Path,
+) -> None:
+    config = replace(SMALL, rope_scaling=RopeScaling("dynamic", 2.0), max_position_embeddings=24)
+    theirs = random_model_of_transformers(config)
+    theirs.save_pretrained(tmp_path)
+    with torch.no_grad():
+        ours = plain(read_hf(tmp_path), HuggingFaceWeights(tmp_path))(tokens(2, 40))
+        assert torch.allclose(ours, theirs(tokens(2, 40)).logits, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model_type": "gemma"}, "model_type is 'gemma'; this trainer computes llama, mistral"),
+        ({"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, "rope_scaling: it has rope_type"),
+        ({"rope_scaling": {"type": "linear"}}, "rope_scaling: factor is missing"),
+        (
+            {
+                "rope_scaling": {"type": "linear", "factor": 2.0},
+                "rope_parameters": {"rope_type": "linear", "factor": 4.0},
+            },
+            "make them equal",
+        ),
+        (
+            {"model_type": "qwen2", "num_key_value_heads": 2, "use_sliding_window": True},
+            "use_sliding_window is True; this trainer computes False only",
+        ),
+        ({"model_type": "qwen3", "num_key_value_heads": 2}, "head_dim is missing"),
+        ({"model_type": "mistral", "num_key_value_heads": None}, "num_key_value_heads is missing"),
+    ],
+)
+def test_a_model_that_is_not_computed_is_refused_by_the_key(
+    changes: dict[str, Any], message: str
+) -> None:
+    shape = {
+        "vocab_size": 96,
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 4,
+    }
+    with pytest.raises(ConfigError, match=message):
+        from_hf({**shape, **changes})
+
+
+def test_a_window_that_is_left_out_is_the_one_that_transformers_takes() -> None:
+    document = to_hf(replace(SMALL, model_type="mistral", sliding_window=6))
+    assert from_hf(document).sliding_window == 6
+    assert from_hf({**document, "sliding_window": None}).sliding_window == 0
+    del document["sliding_window"]
+    assert from_hf(document).sliding_window == 4096
+    qwen = to_hf(replace(SMALL, model_type="qwen2"))
+    assert from_hf({**qwen, "sliding_window": 4096}).sliding_window == 0
+
+
+def test_a_packed_document_sees_through_the_window_what_it_sees_alone() -> None:
+    config = replace(SMALL, model_type="mistral", sliding_window=4, initializer_range=0.2)
+    model, text = plain(config, RandomWeights(config, 1)), tokens(1, 30)
+    positions = torch.cat((torch.arange(12), torch.arange(18)))[None]
+    with torch.no_grad():
+        packed = model(text, positions=positions)
+        assert torch.allclose(packed[:, 12:], model(text[:, 12:]), atol=1e-5)

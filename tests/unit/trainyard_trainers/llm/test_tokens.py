@@ -12,7 +12,8 @@ from trainyard_trainers.common.config import ConfigError
 from trainyard_trainers.llm import tokens
 from trainyard_trainers.llm.model import document_mask
 from trainyard_trainers.llm.packing import IGNORED, PackedData
-from trainyard_trainers.llm.tokens import BYTES, Shard, load_tokenizer, open_shards, write_shard
+from trainyard_trainers.llm.tokenizer import BYTES, load_tokenizer
+from trainyard_trainers.llm.tokens import Shard, open_shards, write_shard
 
 
 @pytest.mark.parametrize(("vocab_size", "dtype"), [(65536, torch.uint16), (65537, torch.uint32)])

@@ -222,3 +222,116 @@ def test_ranks_that_tensor_parallelism_does_not_divide_are_refused(tmp_path: Pat
         ConfigError, match=r"parallel.tp: 2 does not divide the 1 ranks; use one of 1"
     ):
         Llm(settings)
+
+
+FOX = list(b"the quick brown fox jumps over the lazy dog. ") * 4
+
+
+def fox(directory: Path, **more: object) -> LlmConfig:
+    """A text that a small model learns in twenty steps, also as what it is judged by."""
+    directory.mkdir(exist_ok=True)
+    if not (directory / "a.tokens").exists():
+        write_shard(directory / "a.tokens", [FOX] * 3, 272)
+    values = {"data": str(directory), "sequence": 16, "batch": 8, "steps": 20, "warmup": 2, **more}
+    settings = config.build(LlmConfig, values)
+    return replace(settings, model=SMALL, optimizer=OptimizerConfig(learning_rate=3e-2))
+
+
+def stepped(task: Llm, steps: int) -> list[loop.StepResult]:
+    return [task.train_step(loop.Turn([0.0] * 5, lambda: None)) for _ in range(steps)]
+
+
+@pytest.mark.usefixtures("alone")
+def test_the_validation_loss_is_the_mean_over_the_tokens_of_the_held_out_samples(
+    tmp_path: Path,
+) -> None:
+    held_out = {"data": str(tmp_path / "fox"), "every": 3, "sequences": 5}
+    task = Llm(replace(fox(tmp_path / "fox", validation=held_out), micro_batch=2))
+    results = stepped(task, 6)
+    assert [result.validation_loss is not None for result in results] == [
+        False,
+        False,
+        True,
+        False,
+        False,
+        True,
+    ]
+    numbers = torch.tensor([number * len(task.data) // 5 for number in range(5)])
+    batch = task.data.batch(numbers)
+    with torch.no_grad():
+        whole = task.model(batch.tokens, batch.targets, batch.positions)
+    expected = float(whole) / int((batch.targets >= 0).sum())
+    assert results[5].validation_loss == pytest.approx(expected, rel=1e-5)
+    last = replace(fox(tmp_path / "fox", validation={**held_out, "every": 0}), steps=2)
+    assert [result.validation_loss is None for result in stepped(Llm(last), 2)] == [True, False]
+
+
+@pytest.mark.usefixtures("alone")
+def test_held_out_data_of_another_vocabulary_are_refused_by_their_key(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    settings = fox(tmp_path / "fox", validation={"data": str(other)})
+    with pytest.raises(ConfigError, match=r"^validation\.data: .* has no \*\.tokens file"):
+        Llm(settings)
+    write_shard(other / "a.tokens", [[1] * 40], 99)
+    with pytest.raises(ConfigError, match=r"^validation\.data: .* has a vocabulary of 99, the"):
+        Llm(settings)
+
+
+@pytest.mark.usefixtures("alone")
+def test_texts_are_written_while_it_trains_and_change_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    looks = {"prompts": ["the quick brown ", "fox, "], "tokens": 8, "tokenizer": "bytes"}
+    quiet = stepped(Llm(fox(tmp_path / "fox")), 20)
+    capsys.readouterr()
+    task = Llm(fox(tmp_path / "fox", samples={**looks, "every": 10, "temperature": 0.5}))
+    seen = stepped(task, 20)
+    assert [float(one.loss) for one in seen] == [float(one.loss) for one in quiet]
+    said = capsys.readouterr().out
+    assert said.count("sample after step 10: ") == said.count("sample after step 20: ") == 2
+    from trainyard_trainers.llm import samples
+    from trainyard_trainers.llm.tokenizer import BYTES
+
+    greedy = config.build(samples.SamplesConfig, looks)
+    texts = samples.written(greedy, BYTES, task.model, task.backend, seed=1, spread=False)
+    text = list(b"the quick brown ")
+    with torch.no_grad():
+        for _ in range(8):
+            text.append(int(task.model(torch.tensor([text]))[0, -1].argmax()))
+    assert texts[0].encode() == bytes(text[-8:])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--samples.prompts", "a"], "samples.tokenizer: it is missing, and prompts need it"),
+        (
+            ["--samples.prompts", "a", "--samples.tokenizer", "bytes", "--parallel.tp", "2"],
+            "samples.prompts: parallel.tp is 2, and texts are written with whole layers only",
+        ),
+        (
+            ["--validation.data", "v", "--parallel.backend", "nxd"],
+            "validation.data: the nxd backend only trains; leave it out",
+        ),
+        (
+            ["--optimizer.no-decay", "norms,heads"],
+            "optimizer.no_decay: 'heads' is not one of norms, biases, embeddings",
+        ),
+    ],
+)
+def test_a_look_that_cannot_be_taken_is_refused(words: list[str], message: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        config.build(LlmConfig, config.read_words(LlmConfig, ["--data", "x", *words]))
+    assert str(refused.value).startswith(message)
+
+
+@pytest.mark.usefixtures("alone")
+def test_a_checkpoint_keeps_what_is_known_of_the_tokens_that_end_a_text(tmp_path: Path) -> None:
+    settings = fox(tmp_path / "fox")
+    (tmp_path / "fox" / "generation_config.json").write_text('{"eos_token_id": 256}')
+    task = Llm(settings)
+    stepped(task, 1)
+    written = json.loads(task.files()["config.json"])  # type: ignore[arg-type]
+    assert written["eos_token_id"] == 256
+    assert "bos_token_id" not in written

@@ -11,9 +11,9 @@ import torch
 import torch.distributed as dist
 from tests.support import tiny_bert
 
+from trainyard_job.checkpoints import checkpoint
+from trainyard_job.checkpoints.checkpoint import Saved
 from trainyard_trainers.bert.train import Bert, BertConfig
-from trainyard_trainers.checkpoints import checkpoint
-from trainyard_trainers.checkpoints.checkpoint import Saved
 from trainyard_trainers.checkpoints.writer import content_writer
 from trainyard_trainers.classify.train import Classify, ClassifyConfig
 from trainyard_trainers.common import config

@@ -3,7 +3,7 @@ recipe is adding its file and its test.
 
 A launcher's module has one function, `run(allocation) -> Failure`: it starts this node's processes,
 waits for them, and says how they ended. It runs in a process of its own on every node of the job,
-in the directory of the job's files and with the job's variables set. It passes SIGTERM, SIGUSR1 and
+in the run's working directory and with the job's variables set. It passes SIGTERM, SIGUSR1 and
 SIGUSR2 on to the ranks; whatever it leaves behind is ended after it. Standard library only, at
 import.
 """

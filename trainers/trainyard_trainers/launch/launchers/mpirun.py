@@ -18,8 +18,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from trainyard_job.common.files import write_json
+
 from ...common.failure import Failure
-from ...common.files import write_json
 from .. import ranks
 from ..allocation import Allocation, read_hosts
 from . import CannotLaunch, program

@@ -14,9 +14,10 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from trainyard_job.common.files import write_json
+
 from ...common import precompile
 from ...common.failure import Failure
-from ...common.files import write_json
 from ..allocation import PORTS, Allocation
 from . import CannotLaunch
 

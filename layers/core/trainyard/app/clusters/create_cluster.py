@@ -13,6 +13,7 @@ from trainyard.domain.errors import (
 from trainyard.domain.records import Cluster
 from trainyard.ports import Ports
 from trainyard_contracts.cluster_specs import ClusterSpec
+from trainyard_contracts.inputs import S3Prefix
 
 
 def create_cluster(
@@ -75,12 +76,16 @@ def _check_network(ports: Ports, spec: ClusterSpec, prefix: str) -> None:
 
 
 def _check_mounts(ports: Ports, spec: ClusterSpec, prefix: str) -> None:
-    """Refuse a mount of the stack's bucket: it would show the nodes the runs of other clusters."""
-    for number, mount in enumerate(spec.s3_mounts):
-        if mount.bucket == ports.config.data_bucket:
-            field = f"{prefix}s3Mounts.{number}.bucket"
+    """Refuse the stack's own bucket: it would show the nodes the runs of other clusters."""
+    named = [
+        *((f"s3Mounts.{at}.bucket", mount.bucket) for at, mount in enumerate(spec.s3_mounts)),
+        *((f"jobInputs.{at}", S3Prefix.of(one).bucket) for at, one in enumerate(spec.job_inputs)),
+    ]
+    for name, bucket in named:
+        if bucket == ports.config.data_bucket:
+            field = f"{prefix}{name}"
             message = (
-                f"'{mount.bucket}' is Trainyard's own bucket, with every cluster's runs; "
+                f"'{bucket}' is Trainyard's own bucket, with every cluster's runs; "
                 "copy what is needed to another one"
             )
             raise InvalidRequest(f"{field}: {message}", errors=[FieldError(field, message)])

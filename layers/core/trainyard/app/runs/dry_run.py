@@ -6,8 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainyard.app.clusters.create_cluster import check_spec
+from trainyard.app.runs.inputs import check_inputs
+from trainyard.app.runs.start_from import check_start
 from trainyard.app.runs.submit_run import check_cluster
+from trainyard.app.runs.uploads import check_code
 from trainyard.domain import names, recipes, results
+from trainyard.domain.errors import UploadIncomplete
 from trainyard.domain.records import Cluster
 from trainyard.ports import Ports
 from trainyard_contracts.cluster_specs import ClusterSpec
@@ -33,10 +37,12 @@ class DryRun:
 
 
 def dry_run_run(ports: Ports, spec: RunSpec) -> DryRun:
-    """Raises what submit_run raises."""
+    """Raises what submit_run raises, but for an upload that is not there yet."""
     existing = check_cluster(ports, spec)
-    script = recipes.batch_script(PLACEHOLDER, 1, spec.job.nodes)
-    warnings = results.warnings(spec)
+    check_start(ports, spec, existing)
+    check_inputs(ports, spec)
+    script = recipes.batch_script(PLACEHOLDER, 1, spec.job.nodes, spec.job.image is not None)
+    warnings = [*results.warnings(spec), *_code_warnings(ports, spec)]
     if spec.cluster.spec is None:
         price = _price(ports, existing.spec) if existing else None
         return DryRun(None, {}, {}, script, price, warnings)
@@ -46,6 +52,16 @@ def dry_run_run(ports: Ports, spec: RunSpec) -> DryRun:
     return DryRun(
         plan.operation, plan.request, plan.files, script, plan.hourly_usd, warnings + plan.warnings
     )
+
+
+def _code_warnings(ports: Ports, spec: RunSpec) -> list[str]:
+    """A directory need not be uploaded to see what the rest of the spec would do."""
+    try:
+        check_code(ports, spec)
+    except UploadIncomplete as error:
+        words = error.errors[0].message if error.errors else "it is not complete"
+        return [f"job.workdir: {words}. A run is accepted once it is there."]
+    return []
 
 
 def dry_run_cluster(ports: Ports, spec: ClusterSpec, *, name: str | None = None) -> DryRun:

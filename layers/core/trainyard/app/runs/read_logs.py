@@ -9,10 +9,19 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trainyard.app.facts.situation import cluster_of
-from trainyard.domain.errors import AttemptNotFound, BlobNotFound, FieldError, RetryableError
+from trainyard.domain.errors import (
+    AgentTooOld,
+    AttemptNotFound,
+    BlobNotFound,
+    FieldError,
+    RetryableError,
+)
 from trainyard.domain.records import Cluster, Run
 from trainyard.ports import Ports
 from trainyard_contracts import commands
+
+#: Of a cluster's lifecycle log so many lines are searched.
+_MOST = 10_000
 
 
 @dataclass(frozen=True)
@@ -35,22 +44,28 @@ def read_logs(
     attempt: int | None = None,
     lines: int = 200,
     kind: Literal["job", "lifecycle"] = "job",
+    contains: str = "",
 ) -> LogTail:
-    """Raises RunNotFound, AttemptNotFound."""
+    """`contains`: only lines with this text, of the whole log and not of its end.
+
+    Raises RunNotFound, AttemptNotFound, AgentTooOld (it cannot search).
+    """
     run = ports.runs.get(run_id)
     _check_attempt(run, attempt)
     cluster = cluster_of(ports, run)
     if kind == "lifecycle":
         text = (
-            ports.backend(cluster).lifecycle_log(cluster, lines=lines)
+            ports.backend(cluster).lifecycle_log(cluster, lines=_MOST if contains else lines)
             if cluster and cluster.arn
             else ""
         )
+        text = _last(text, lines, contains) if contains else text
         return LogTail("lifecycle", None, "cloudwatch" if text else "none", text)
     number = attempt or (run.attempt.number if run.attempt else None)
     if number is None:
         return LogTail("job", None, "none", "")
-    return _stored(ports, run, number, lines) or _live(ports, cluster, run, number, lines)
+    found = _stored(ports, run, number, lines, contains)
+    return found or _live(ports, cluster, run, number, lines, contains)
 
 
 def _check_attempt(run: Run, attempt: int | None) -> None:
@@ -69,12 +84,15 @@ def _check_attempt(run: Run, attempt: int | None) -> None:
     raise AttemptNotFound(f"{attempt} was asked for; {there}.", errors=[field])
 
 
-def _stored(ports: Ports, run: Run, attempt: int, lines: int) -> LogTail | None:
+def _last(text: str, lines: int, contains: str) -> str:
+    return "\n".join([line for line in text.splitlines() if contains in line][-lines:])
+
+
+def _stored(ports: Ports, run: Run, attempt: int, lines: int, contains: str) -> LogTail | None:
     body = next(filter(None, (_get(ports, key) for key in run.log_keys(attempt))), None)
     if body is None:
         return None
-    text = "\n".join(body.decode(errors="replace").splitlines()[-lines:])
-    return LogTail("job", attempt, "s3", text)
+    return LogTail("job", attempt, "s3", _last(body.decode(errors="replace"), lines, contains))
 
 
 def _get(ports: Ports, key: str) -> bytes | None:
@@ -84,17 +102,24 @@ def _get(ports: Ports, key: str) -> bytes | None:
         return None
 
 
-def _live(ports: Ports, cluster: Cluster | None, run: Run, attempt: int, lines: int) -> LogTail:
+def _live(
+    ports: Ports, cluster: Cluster | None, run: Run, attempt: int, lines: int, contains: str
+) -> LogTail:
     """Ask the controller; an unreachable node means no log now, not an error of the request."""
     nothing = LogTail("job", attempt, "none", "")
     if cluster is None or cluster.status != "Ready":
         return nothing
     try:
-        result = ports.commands.run(
-            cluster, commands.Logs(run.id, attempt, lines).argv(), timeout_seconds=20
-        )
+        asked = commands.Logs(run.id, attempt, lines, contains.encode().hex())
+        result = ports.commands.run(cluster, asked.argv(), timeout_seconds=20)
     except RetryableError:
         return nothing
+    if contains and f"--contains {commands.UNKNOWN_OPTION}" in result.stdout:
+        raise AgentTooOld(
+            f"The agent of cluster '{cluster.name}' is from a version of Trainyard that cannot "
+            "search a log that still grows; its end can be read, and all of it once the attempt "
+            "has ended."
+        )
     answer = commands.answer_of(result.stdout) if result.exit_code == 0 else None
     text = commands.Tail.of(answer).text if answer else ""
     return LogTail("job", attempt, "node", text) if text else nothing

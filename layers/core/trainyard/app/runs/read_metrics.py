@@ -40,11 +40,13 @@ class Metrics:
 
 
 def read_metrics(ports: Ports, run_id: str, *, since_seconds: float = 3600) -> Metrics:
-    """Raises RunNotFound."""
+    """The time before now, or before the run's end. Raises RunNotFound."""
     run = ports.runs.get(run_id)
-    now = ports.clock.now()
+    # A heartbeat's clock may be ahead of ours: of a run that goes on, all that there are count.
+    until = run.finished_at if run.terminal else None
+    now = until or ports.clock.now()
     since = max(now - timedelta(seconds=since_seconds), run.created_at)
-    beats, left_out = _beats(ports, run.cluster_name, since, now)
+    beats, left_out = _beats(ports, run.cluster_name, since, now, until)
     series: dict[str, list[NodeSample]] = {}
     for beat in beats:
         for sample in beat.nodes:
@@ -63,17 +65,17 @@ def read_metrics(ports: Ports, run_id: str, *, since_seconds: float = 3600) -> M
 
 
 def _beats(
-    ports: Ports, cluster: str, since: datetime, now: datetime
+    ports: Ports, cluster: str, since: datetime, now: datetime, until: datetime | None
 ) -> tuple[list[ClusterHeartbeat], bool]:
     """Heartbeats, oldest first, and whether there may be more of them."""
-    newest = ports.clusters.heartbeats(cluster, since=since, limit=1)
+    newest = ports.clusters.heartbeats(cluster, since=since, until=until, limit=1)
     if not newest:
         return [], False
     parts, size = newest[0].parts, len(newest[0].model_dump_json(by_alias=True))
     most = min(LIMIT, MOST_BYTES_READ // size)
     expected = parts * (now - since).total_seconds() / ports.config.heartbeat_seconds
     if size * LIMIT <= MOST_BYTES_READ or expected <= most:
-        beats = ports.clusters.heartbeats(cluster, since=since, limit=most)
+        beats = ports.clusters.heartbeats(cluster, since=since, until=until, limit=most)
         return beats, len(beats) == most
     looks = max(2, min(MOST_LOOKS, most // parts))
     step = (now - since) / looks

@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
+from pydantic import ValidationError
+
 from trainyard.app.facts.situation import cluster_of
+from trainyard.app.runs.read_sync import latest_sync
 from trainyard.app.runs.submit_run import start_run
-from trainyard.domain.errors import ConflictError, RunActive, RunFinished
+from trainyard.domain.errors import (
+    ConflictError,
+    FieldError,
+    InvalidRequest,
+    RunActive,
+    RunFinished,
+)
 from trainyard.domain.facts import ResumeRequested
 from trainyard.domain.kinds import sentence
 from trainyard.domain.records import Run
 from trainyard.domain.runs import left_on, reopened
 from trainyard.ports import Ports
 from trainyard_contracts import places
+from trainyard_contracts.cluster_base import SharedFilesystem
 
 
-def resume_run(ports: Ports, run_id: str) -> Run:
+def resume_run(ports: Ports, run_id: str, filesystem: str | None = None) -> Run:
     """Resume a failed or cancelled run from its newest whole checkpoint.
 
-    Raises RunNotFound, RunActive, RunFinished (it succeeded), ConflictError (its checkpoints went
-    with its cluster).
+    `filesystem`: another one for its own cluster, to which the agent brings what was synced; its
+    DNS name and mount name. Raises RunNotFound, RunActive, RunFinished (it succeeded),
+    ConflictError (its checkpoints went with its cluster), InvalidRequest.
     """
     run = ports.runs.get(run_id)
     if not run.terminal:
         return _active(ports, run)
     if run.status == "Succeeded":
         raise RunFinished(f"Run {run_id} succeeded; there is nothing to resume.")
+    if filesystem is not None:
+        run = _moved(run, filesystem)
+        _check_gone(ports, run)
     _check_checkpoints(ports, run)
     now = ports.clock.now()
     fresh = ports.runs.put(
@@ -33,6 +47,51 @@ def resume_run(ports: Ports, run_id: str) -> Run:
     ports.runs.record(run_id, fact, sentence(fact))
     start_run(ports, fresh)
     return fresh
+
+
+def _moved(run: Run, filesystem: str) -> Run:
+    """The run with another filesystem in its cluster's spec, where that can be. It is the only
+    thing of a spec that may change: what the run is does not depend on it.
+    """
+    spec = run.spec.cluster.spec
+    if spec is None:
+        raise _wrong(
+            f"the run uses the cluster '{run.cluster_name}', which has its own; create that on the "
+            "other filesystem"
+        )
+    if run.spec.export.every_seconds is None:
+        raise _wrong(
+            "the run had no export.everySeconds, so there is nothing to bring to another one; "
+            "resume it on its own, or submit a new run"
+        )
+    dns_name, _, mount_name = filesystem.partition("/")
+    given = spec.shared_filesystem
+    try:
+        moved = SharedFilesystem(
+            dns_name=dns_name, mount_name=mount_name, mount_path=given.mount_path
+        )
+    except ValidationError:
+        raise _wrong(
+            "must be an FSx filesystem's DNS name and mount name, such as "
+            "fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com/abcdefgh"
+        ) from None
+    cluster = run.spec.cluster.changed(spec=spec.changed(shared_filesystem=moved))
+    return run.changed(spec=run.spec.changed(cluster=cluster))
+
+
+def _check_gone(ports: Ports, run: Run) -> None:
+    """Its cluster would go on with the filesystem that it mounts."""
+    cluster = cluster_of(ports, run)
+    if cluster is not None and cluster.status not in ("Deleting", "Deleted"):
+        raise ConflictError(
+            f"filesystem: cluster '{cluster.name}' is {cluster.status} on its own filesystem.",
+            next_step="Resume the run without another filesystem, or, if that is lost, first "
+            f"delete the cluster: trainyard cluster delete {cluster.name} --force.",
+        )
+
+
+def _wrong(words: str) -> InvalidRequest:
+    return InvalidRequest(f"filesystem: {words}", errors=[FieldError("filesystem", words)])
 
 
 def _below_its_cluster(run: Run) -> Run:
@@ -67,7 +126,10 @@ def _check_checkpoints(ports: Ports, run: Run) -> None:
     if run.spec.cluster.spec is not None:  # a new cluster of it has the same filesystem
         return
     cluster = cluster_of(ports, run)
-    if cluster is None or cluster.status != "Ready" or not left_on(run, cluster):
+    ready = cluster is not None and cluster.status == "Ready"
+    if ready and latest_sync(ports, run) is not None:  # the agent brings it to any filesystem
+        return
+    if cluster is None or not ready or not left_on(run, cluster):
         raise ConflictError(
             f"No cluster '{run.cluster_name}' is Ready that holds the run's checkpoints; "
             f"what was exported is under {run.export_prefix}.",

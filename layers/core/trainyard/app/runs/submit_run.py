@@ -9,9 +9,18 @@ import hashlib
 import json
 
 from trainyard.app.clusters.create_cluster import check_spec
+from trainyard.app.runs.inputs import check_inputs
+from trainyard.app.runs.start_from import check_start
+from trainyard.app.runs.uploads import check_code
 from trainyard.domain import names, results
-from trainyard.domain.errors import ClusterInUse, ClusterNotFound, FieldError, InvalidRequest
-from trainyard.domain.records import Cluster, Run
+from trainyard.domain.errors import (
+    ClusterInUse,
+    ClusterNotFound,
+    FieldError,
+    InvalidRequest,
+    UploadIncomplete,
+)
+from trainyard.domain.records import Cluster, Code, Run, Start
 from trainyard.ports import Ports
 from trainyard_contracts import places
 from trainyard_contracts.specs import RunSpec
@@ -20,19 +29,26 @@ from trainyard_contracts.specs import RunSpec
 def submit_run(ports: Ports, spec: RunSpec, *, idempotency_key: str | None = None) -> Run:
     """Store the run and start its machine.
 
-    Raises InvalidRequest, ClusterNotFound, ClusterInUse (being deleted), IdempotencyConflict.
+    Raises InvalidRequest, ClusterNotFound, ClusterInUse (being deleted), UploadIncomplete,
+    IdempotencyConflict.
     """
     try:
-        check_cluster(ports, spec)
-    except (ClusterNotFound, ClusterInUse, InvalidRequest):
+        cluster = check_cluster(ports, spec)
+        code = check_code(ports, spec)
+        start = check_start(ports, spec, cluster)
+        data = check_inputs(ports, spec)
+    except (ClusterNotFound, ClusterInUse, InvalidRequest, UploadIncomplete):
         # A client that retries after a lost answer gets its run back, whatever became of the
-        # run's cluster since. Where nothing is refused, `create` finds the run by the key.
+        # run's cluster and upload since. Where nothing is refused, `create` finds the run by the
+        # key.
         stored = _known(ports, spec, idempotency_key)
         if stored is None:
             raise
     else:
         stored = ports.runs.create(
-            _new_run(ports, spec), idempotency_key=idempotency_key, body_hash=body_hash(spec)
+            _new_run(ports, spec, code, start, data),
+            idempotency_key=idempotency_key,
+            body_hash=body_hash(spec),
         )
     if not stored.terminal:
         start_run(ports, stored)
@@ -45,7 +61,9 @@ def _known(ports: Ports, spec: RunSpec, idempotency_key: str | None) -> Run | No
     return ports.runs.by_key(idempotency_key, body_hash(spec), at=ports.clock.now())
 
 
-def _new_run(ports: Ports, spec: RunSpec) -> Run:
+def _new_run(
+    ports: Ports, spec: RunSpec, code: Code | None, start: Start | None, data: dict[str, Code]
+) -> Run:
     now = ports.clock.now()
     run_id = names.run_id(ports.ids.ulid())
     cluster = spec.cluster.spec
@@ -60,6 +78,9 @@ def _new_run(ports: Ports, spec: RunSpec) -> Run:
         cluster_name=name,
         objects_prefix=places.run_prefix(places.runs_prefix(name), run_id),
         owns_cluster=cluster is not None,
+        code=code,
+        start_from=start,
+        data=data,
         reason="Accepted; its state machine starts.",
         warnings=results.warnings(spec),
     )
@@ -111,6 +132,6 @@ def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
 
 
 def _check_fit(cluster: Cluster, spec: RunSpec) -> None:
-    if unfit := spec.job.unfit(cluster.spec):
-        field, message = f"job.{unfit[0]}", unfit[1]
+    if unfit := spec.unfit(cluster.spec):
+        field, message = unfit
         raise InvalidRequest(f"{field}: {message}", errors=[FieldError(field, message)])

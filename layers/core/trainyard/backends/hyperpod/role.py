@@ -18,8 +18,11 @@ from trainyard.domain.records import Cluster
 from trainyard.ports import NodeRole
 from trainyard_contracts import places
 from trainyard_contracts.events import SOURCE
+from trainyard_contracts.inputs import S3Prefix
 from trainyard_contracts.places import CLUSTER_TAG, STAGE_TAG
 
+#: The account of AWS's Deep Learning Containers in most regions.
+AWS_IMAGES = "763104351884"
 _TRUST = {
     "Version": "2012-10-17",
     "Statement": [
@@ -46,6 +49,7 @@ def node_role(cluster: Cluster, settings: HyperPodSettings) -> NodeRole:
 def _statements(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, Any]]:
     bucket = f"{_partition(settings)}:s3:::{settings.bucket}"
     runs = f"{bucket}/{places.runs_prefix(cluster.name)}"
+    synced = f"{bucket}/{places.SYNC}/{cluster.name}"
     secret = places.agent_key_secret(settings.secret_prefix, cluster.name)
     found = [
         _allow(
@@ -57,12 +61,18 @@ def _statements(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, 
         _allow(
             "ReadBundles",
             ["s3:GetObject"],
-            [f"{bucket}/{lifecycle_prefix(cluster)}/*", f"{runs}/*"],
+            [f"{bucket}/{lifecycle_prefix(cluster)}/*", f"{runs}/*", f"{synced}/*"],
         ),
         _allow(
             "WriteLogsAndExports",
             ["s3:PutObject", "s3:AbortMultipartUpload"],
-            [f"{runs}/*/{places.LOGS}/*", f"{runs}/*/{places.EXPORT}/*"],
+            [f"{runs}/*/{name}/*" for name in (places.LOGS, places.EXPORT, places.FETCHED)],
+        ),
+        # An export is never deleted by a node; what was synced makes room for what is newer.
+        _allow(
+            "Sync",
+            ["s3:PutObject", "s3:AbortMultipartUpload", "s3:DeleteObject"],
+            [f"{synced}/*"],
         ),
         # HyperPod lists the lifecycle scripts, and without it S3 says 403 and not 404 of an object
         # that is not there.
@@ -73,9 +83,38 @@ def _statements(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, 
             ["secretsmanager:GetSecretValue"],
             f"{account_arn(settings, 'secretsmanager')}:secret:{secret}-??????",
         ),
+        *_job_secrets(cluster, settings),
+        *_images(settings),
         *_platform(cluster, settings),
     ]
-    return [*found, *_mounts(cluster, settings), *_network(cluster, settings)]
+    reads = [*_mounts(cluster, settings), *_inputs(cluster, settings)]
+    return [*found, *reads, *_network(cluster, settings)]
+
+
+def _job_secrets(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, Any]]:
+    """The secrets that the cluster's spec gives to its jobs, and no others."""
+    if not cluster.spec.job_secrets:
+        return []
+    secrets = f"{account_arn(settings, 'secretsmanager')}:secret"
+    named = [f"{secrets}:{name}-??????" for name in sorted(set(cluster.spec.job_secrets))]
+    return [_allow("JobSecrets", ["secretsmanager:GetSecretValue"], named)]
+
+
+def _images(settings: HyperPodSettings) -> list[dict[str, Any]]:
+    """Images that jobs run in; the stack's boundary says of which repositories.
+
+    Any run may name another image, also long after its cluster was made.
+    """
+    pull = ["BatchGetImage", "GetDownloadUrlForLayer", "BatchCheckLayerAvailability"]
+    accounts = (account_arn(settings, "ecr", "*"), f"{_partition(settings)}:ecr:*:{AWS_IMAGES}")
+    return [
+        _allow("LogInToRegistries", ["ecr:GetAuthorizationToken"], "*"),
+        _allow(
+            "PullImages",
+            [f"ecr:{action}" for action in pull],
+            [f"{account}:repository/*" for account in accounts],
+        ),
+    ]
 
 
 def _platform(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, Any]]:
@@ -121,6 +160,19 @@ def _mounts(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, Any]
     return [
         _allow("ReadMounts", ["s3:GetObject"], sorted(set(objects))),
         _allow("ListMounts", ["s3:ListBucket"], sorted(set(buckets))),
+    ]
+
+
+def _inputs(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, Any]]:
+    """What the cluster's spec lets its runs copy from."""
+    if not cluster.spec.job_inputs:
+        return []
+    named = [S3Prefix.of(source) for source in cluster.spec.job_inputs]
+    s3 = f"{_partition(settings)}:s3:::"
+    objects = sorted({f"{s3}{source.bucket}/{source.prefix}*" for source in named})
+    return [
+        _allow("ReadInputs", ["s3:GetObject"], objects),
+        _allow("ListInputs", ["s3:ListBucket"], sorted({s3 + one.bucket for one in named})),
     ]
 
 

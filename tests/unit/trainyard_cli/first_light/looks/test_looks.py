@@ -26,7 +26,7 @@ GROUPS = [
 ]
 FOUND: Json = {
     "moment": "found", "user": "root", "python": "3.10.12", "ensurepip": False,
-    "credentials": "instance", "hostNamedByAddress": True,
+    "credentials": "instance", "hostNamedByAddress": True, "git": True,
     "units": {"munge": "active", "slurmctld": "active", "slurmd": "active"},
     "slurm": {"layout": True, "unit": "--conf-server", "user": "slurm",
               "partitions": ["dev", "main"]},
@@ -177,6 +177,18 @@ def test_what_a_node_tells_of_itself_breaks_the_assumption_and_what_it_cannot_te
         == "not-seen"
     )
     assert seen(assumption).verdict == "not-seen"
+
+
+def test_only_the_controller_is_asked_for_git() -> None:
+    def git(there: bool) -> Json:
+        return {
+            "LifecycleConfig/controller/i-1": facts(git=there),
+            "LifecycleConfig/workers/i-2": facts(git=not there),
+        }
+
+    assert seen("A-065", streams=git(True)).verdict == "held"
+    found = seen("A-065", streams=git(False))
+    assert (found.verdict, "job.workdir" in found.remedy) == ("broken", True)
 
 
 def test_of_the_users_of_slurmctld_only_the_controller_is_asked() -> None:

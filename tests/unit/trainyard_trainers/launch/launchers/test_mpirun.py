@@ -95,9 +95,10 @@ path.with_suffix(".seen").write_text(json.dumps(seen))
 def test_open_mpis_files_are_below_no_directory_that_others_make_or_remove(tmp_path: Path) -> None:
     """Two daemons on one host made the same directory at once, and one of them failed."""
     attempt_dir, temporary = tmp_path / "run/attempts/1", tmp_path / "tmp"
-    (attempt_dir / "files").mkdir(parents=True)
+    attempt_dir.mkdir(parents=True)
+    (tmp_path / "run/work").mkdir()
     temporary.mkdir()
-    (attempt_dir / "files/places.py").write_text(_PLACES)
+    (tmp_path / "run/work/places.py").write_text(_PLACES)
     job = {"runId": "run-x", "attempt": 1, "recipe": "mpirun", "program": ["places.py"]}
     (attempt_dir / "job.json").write_text(json.dumps(job))
     (attempt_dir / "hosts").write_text("n1 127.0.0.1\nn2 127.0.0.2\n")

@@ -205,6 +205,8 @@ def _entry(ports: Ports, export: Export) -> TimelineEntry:
     verified = f"Export verified: {found}; size and SHA-256 of each checked."
     if export.left_behind:
         verified += f" Not exported: {export.left_behind}."
+    if export.final and export.found_nothing:
+        verified += f" {results.NOTHING}"
     message = (
         verified
         if export.state == "verified"

@@ -6,12 +6,13 @@ from datetime import datetime
 from typing import Any
 
 from trainyard.app.machines.inputs import StepInput
+from trainyard.app.machines.run.keep_code import keep_code
 from trainyard.domain.records import TimelineEntry
 from trainyard.ports import Ports
 
 
 def plan_run(ports: Ports, given: StepInput) -> dict[str, Any]:
-    """Fence older executions by the generation.
+    """Fence older executions by the generation, and give the run its own copy of its code.
 
     Say it in the timeline when a machine was started again.
     """
@@ -42,6 +43,7 @@ def plan_run(ports: Ports, given: StepInput) -> dict[str, Any]:
                     id=entry_id, at=run.created_at, kind="status", type="Warning", message=words
                 ),
             )
+    keep_code(ports, ports.runs.get(run.id))
     return {"runId": run.id}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -10,23 +11,71 @@ from typing import Any
 from trainyard.app.facts.situation import still
 from trainyard.app.machines.inputs import StepInput
 from trainyard.app.machines.run.delays import tell_delay
+from trainyard.app.machines.run.fetch_git import fetch_git
+from trainyard.app.machines.run.keep_code import forget_copies, keep_code
 from trainyard.domain import names, recipes
-from trainyard.domain.errors import CommandFailed, RetryableError
+from trainyard.domain.errors import AgentTooOld, CommandFailed, JobRefused, RetryableError
 from trainyard.domain.facts import Book
+from trainyard.domain.problems import problem
 from trainyard.domain.records import Attempt, Cluster, Run, TimelineEntry
+from trainyard.domain.runs import stopped
 from trainyard.domain.words import listed
 from trainyard.ports import CommandResult, Ports
-from trainyard_contracts.commands import UNKNOWN_OPTION, Submit, Submitted, answer_of
+from trainyard_contracts.commands import (
+    INPUT_REFUSED,
+    UNKNOWN_OPTION,
+    Submit,
+    Submitted,
+    answer_of,
+)
 from trainyard_contracts.events import AttemptStarted
 
 #: The agent kills leftovers, raises the fence and waits for sbatch within this.
 SUBMIT_SECONDS = 60.0
 #: Answers of the agent that a repetition does not change.
-FINAL_ERRORS = frozenset({"bundle-refused", "invalid-request", "fenced", "conflict"})
+FINAL_ERRORS = frozenset(
+    {
+        "bundle-refused",
+        "invalid-request",
+        "fenced",
+        "conflict",
+        "secret-refused",
+        "restore-refused",
+    }
+)
+#: Those after which no other attempt makes sense; each is the code of the run's problem.
+_REFUSALS = frozenset({"image-needs-pyxis", "image-refused", INPUT_REFUSED})
 
 
 class BundleChanged(RetryableError):
     """The agent read another bundle than we wrote. A repetition writes ours again."""
+
+
+class CodeChanged(RetryableError):
+    """The agent read other code than we copied. It is copied again before the repetition."""
+
+
+class Fetching(RetryableError):
+    """The agent still fetches the code. A repetition waits for it."""
+
+
+#: By the agent's answer, what the repetition is for; of any other error it has no answer.
+_REPEATED: Mapping[str, type[RetryableError]] = {
+    "bundle-changed": BundleChanged,
+    "code-changed": CodeChanged,
+    "fetching": Fetching,
+}
+#: Options that older agents refuse, and what of a spec needs them.
+_NEWER = {
+    "code": "job.workdir",
+    "needs": "inputs, checkpoint.watch, checkpoint.startFrom, progress, job.image, "
+    "export.everySeconds",
+}
+_STATES: Mapping[type[RetryableError], str] = {
+    BundleChanged: "was refused",
+    CodeChanged: "was refused",
+    Fetching: "waits",
+}
 
 
 def submit_attempt(ports: Ports, given: StepInput) -> dict[str, Any]:
@@ -44,28 +93,71 @@ def submit_attempt(ports: Ports, given: StepInput) -> dict[str, Any]:
     ):
         return {"submitted": False}
     cluster = ports.clusters.get(run.cluster_name)
+    fetched = fetch_git(ports, run, attempt, cluster)
+    if fetched is None:
+        return {"submitted": False}
+    run = fetched
     key = run.bundle_key(attempt.number)
     body = recipes.job_bundle(run, attempt, cluster.spec).model_dump_json(by_alias=True).encode()
     ports.blobs.put(key, body)
     bundle = names.s3_uri(ports.blobs.bucket, key)
-    command = Submit(run.id, attempt.number, bundle, hashlib.sha256(body).hexdigest())
+    digest, code = hashlib.sha256(body).hexdigest(), run.code.tree if run.code else ""
+    command = Submit(run.id, attempt.number, bundle, digest, code, recipes.needs(run))
     asked_at = ports.clock.now()
     try:
         answer = _ask(ports, cluster, command)
+    except AgentTooOld as error:
+        return _refused(ports, run, "agent-too-old", error.detail)
+    except JobRefused as error:
+        return _refused(ports, run, error.problem, error.detail)
     except RetryableError as error:
         # A job that started was submitted, whatever became of the answer.
         started = Book(ports.runs.facts(run.id, attempt.number)).first(AttemptStarted)
         if started is not None:
-            return _save(ports, run, attempt, cluster.filesystem, started.job_id, asked_at)
+            known = Submitted(started.job_id)
+            return _save(ports, run, attempt, cluster.filesystem, known, asked_at)
         if still(ports, run.id, "submit"):
-            state = "was refused" if isinstance(error, BundleChanged) else "has no answer yet"
-            key = f"submit-{attempt.number}{'-changed' if isinstance(error, BundleChanged) else ''}"
-            tell_delay(
-                ports, run.id, key, f"The submission of attempt {attempt.number} {state}", error
-            )
+            if isinstance(error, Fetching) and run.spec.inputs:
+                return _fetching(ports, run, attempt, error)
+            _delayed(ports, run, attempt, error)
             raise
         return {"submitted": False}
-    return _save(ports, run, attempt, cluster.filesystem, answer.job_id, asked_at)
+    return _save(ports, run, attempt, cluster.filesystem, answer, asked_at)
+
+
+def _delayed(ports: Ports, run: Run, attempt: Attempt, error: RetryableError) -> None:
+    """Say why, and put right what can be put right from here."""
+    state = _STATES.get(type(error), "has no answer yet")
+    key = f"submit-{attempt.number}{f'-{type(error).__name__}' if type(error) in _STATES else ''}"
+    tell_delay(ports, run.id, key, f"The submission of attempt {attempt.number} {state}", error)
+    if isinstance(error, CodeChanged):
+        keep_code(ports, forget_copies(run))
+
+
+def _fetching(ports: Ports, run: Run, attempt: Attempt, error: Fetching) -> dict[str, Any]:
+    """Data may take hours. The decision sends us here again, and knows the run's limits.
+
+    There is a line of progress after 1, 2, 4, 8 ... minutes: few, however long it takes.
+    """
+    now = ports.clock.now()
+    since = attempt.fetching_since
+    if since is None:
+        since, waiting = now, attempt.changed(fetching_since=now)
+        ports.runs.put(run.changed(attempts=[*run.attempts[:-1], waiting]))
+    doublings = int((now - since).total_seconds() // 60).bit_length()
+    key = f"submit-{attempt.number}-fetching-{doublings}"
+    tell_delay(ports, run.id, key, f"The submission of attempt {attempt.number} waits", error)
+    return {"submitted": False}
+
+
+def _refused(ports: Ports, run: Run, code: str, detail: str) -> dict[str, Any]:
+    """End the run: no other attempt could do better."""
+    now = ports.clock.now()
+    line = TimelineEntry(
+        id=f"status-{code}-{run.life}", at=now, kind="status", type="Stopped", message=detail
+    )
+    ports.runs.put(stopped(run, now, "failed", detail, problem(code, detail)), [line])
+    return {"submitted": False}
 
 
 def _ask(ports: Ports, cluster: Cluster, command: Submit) -> Submitted:
@@ -78,6 +170,14 @@ def _ask(ports: Ports, cluster: Cluster, command: Submit) -> Submitted:
         result = ports.commands.run(
             cluster, replace(command, sha256="").argv(), timeout_seconds=SUBMIT_SECONDS
         )
+    for option, field in _NEWER.items():
+        # An agent that knows the option, and not all that it may name, says what it must be.
+        refusals = (f"--{option} {UNKNOWN_OPTION}", f"--{option} must be")
+        if result.exit_code != 0 and any(words in result.stdout for words in refusals):
+            raise AgentTooOld(
+                f"{field}: the agent of cluster '{cluster.name}' is from a version of Trainyard "
+                "that does not know this."
+            )
     return Submitted.of(agent_answer(result, "submit"))
 
 
@@ -99,19 +199,27 @@ def agent_answer(result: CommandResult, command: str) -> dict[str, Any]:
         answer.get("message") or result.stderr.strip()[-500:] or f"exit code {result.exit_code}"
     )
     message = f"trainyard-agent {command}: {reason}"
-    if answer.get("error") == "bundle-changed":
-        raise BundleChanged(message)
+    if repeated := _REPEATED.get(str(answer.get("error"))):
+        raise repeated(message)
+    if (code := str(answer.get("error"))) in _REFUSALS:
+        raise JobRefused(code, reason)
     raise CommandFailed(message) if answer.get("error") in FINAL_ERRORS else RetryableError(message)
 
 
 def _save(
-    ports: Ports, run: Run, attempt: Attempt, filesystem: str, job_id: str, asked_at: datetime
+    ports: Ports, run: Run, attempt: Attempt, filesystem: str, answer: Submitted, asked_at: datetime
 ) -> dict[str, Any]:
     """Save the job's number, and note the submission at the time when we asked for it.
 
     Slurm may start the job before the answer is here; the timeline shows the cause first.
     """
-    now = ports.clock.now()
+    now, job_id = ports.clock.now(), answer.job_id
+    changed = (
+        f" The program has changed of its files: {answer.changed[:500]}; they stay as they are."
+        if answer.changed
+        else ""
+    )
+    brought = f" It reads {answer.inputs[:1000]}." if answer.inputs else ""
     without = f" without {listed(attempt.exclude)}" if attempt.exclude else ""
     ports.runs.note(
         run.id,
@@ -122,7 +230,8 @@ def _save(
             type="AttemptSubmitted",
             attempt=attempt.number,
             data={"jobId": job_id},
-            message=f"Attempt {attempt.number} is submitted to Slurm as job {job_id}{without}.",
+            message=f"Attempt {attempt.number} is submitted to Slurm as job {job_id}{without}."
+            f"{changed}{brought}",
         ),
     )
     submitted = attempt.changed(submitted_at=now, job_id=job_id)
@@ -130,6 +239,7 @@ def _save(
     queued = f"Job {job_id} is in Slurm's queue and starts when its nodes are free."
     reason = queued if run.status == "Submitting" else run.reason
     changes = {
+        "image_digest": run.image_digest or answer.image,
         "attempts": [*run.attempts[:-1], submitted],
         "filesystem": filesystem,
         "reason": reason,

@@ -1,0 +1,1 @@
+"""`trainyard init`: a first spec for a program that is there already."""

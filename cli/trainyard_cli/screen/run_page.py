@@ -1,0 +1,221 @@
+"""All that `trainyard run show` says of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.markup import escape
+
+from .curve import WIDTH, curve
+from .output import (
+    ago,
+    between,
+    bytes_text,
+    counted,
+    date,
+    moment,
+    out,
+    print_fields,
+    print_table,
+    seconds_text,
+    styled,
+    table,
+)
+
+Json = dict[str, Any]
+
+
+def print_run(run: Json, checkpoints: Sequence[Json]) -> None:
+    print_fields({**_fields(run), **_progress(run, checkpoints), **_synced(run), **_end(run)})
+    _print_attempts(run)
+    _print_incidents(run)
+    _print_checkpoints(checkpoints)
+
+
+def _fields(run: Json) -> Json:
+    return {
+        "run": f"{run['id']} ({escape(run['name'])})",
+        "status": styled(run["status"]),
+        "reason": escape(run["reason"]),
+        "cluster": f"{escape(run['clusterName'])}{' (deleted)' if run['clusterDeleted'] else ''}",
+        "image": _image(run),
+        "code": _code(run),
+        "begins with": _start(run),
+        "kept because": None
+        if run["clusterDeleted"]
+        else escape(run.get("teardownRefused") or "") or None,
+        "submitted": date(run.get("createdAt")),
+        "finished": date(run["finishedAt"]) if run.get("finishedAt") else None,
+        "duration": _duration(run),
+    }
+
+
+def _image(run: Json) -> str | None:
+    """As the spec names it, and the digest that all attempts have."""
+    name = ((run.get("spec") or {}).get("job") or {}).get("image")
+    digest = run.get("imageDigest")
+    return escape(f"{name} ({digest})" if digest and digest not in name else name) if name else None
+
+
+def _code(run: Json) -> str | None:
+    """The commit that runs. An upload has only an id, which says nothing to anybody."""
+    code = run.get("code") or {}
+    if not code.get("commit"):
+        return None
+    asked = "" if code["ref"] == code["commit"] else f" ({code['ref']})"
+    return escape(f"{code['url']}{asked}, commit {code['commit']}")
+
+
+def _start(run: Json) -> str | None:
+    checkpoint = (run.get("spec") or {}).get("checkpoint") or {}
+    start = checkpoint.get("startFrom")
+    return f"step {start['step']} of {escape(start['run'])}" if start else None
+
+
+def _duration(run: Json) -> str | None:
+    seconds = between(run.get("createdAt"), run.get("finishedAt"))
+    return None if seconds is None else seconds_text(seconds)
+
+
+def _progress(run: Json, checkpoints: Sequence[Json]) -> Json:
+    """Step and loss, of a run that ended those at its end."""
+    latest = run.get("latest") or {}
+    steps = [found["step"] for found in checkpoints if found["status"] != "rejected"]
+    return {
+        "step": latest["step"]
+        if latest.get("step") is not None
+        else f"{max(steps)} (newest checkpoint)"
+        if steps
+        else None,
+        "loss": latest.get("loss"),
+    }
+
+
+def print_metrics(document: Json, console_width: int) -> None:
+    """How far training is, how fast it goes, and its loss over its steps."""
+    samples = [found for found in document["run"] if found.get("step") is not None]
+    if not samples:
+        out.print(
+            "No step was reported in this time. --since SECONDS looks further back; "
+            "samples are kept for a week."
+        )
+        return
+    last = samples[-1]
+    losses = [(found["step"], found["loss"]) for found in samples if found.get("loss") is not None]
+    print_fields(
+        {
+            "attempt": last["attempt"],
+            "step": last["step"],
+            "loss": losses[-1][1] if losses else None,
+            "speed": _speed([one for one in samples if one["attempt"] == last["attempt"]]),
+            "seen": date(last["at"]),
+        }
+    )
+    if len(losses) > 1:
+        first, newest = min(losses)[0], max(losses)[0]
+        out.print(f"\n[bold]Loss[/], steps {first} to {newest}")
+        for line in curve(losses, width=max(10, min(WIDTH, console_width - 12))):
+            out.print(line, markup=False, soft_wrap=True)
+
+
+def _speed(samples: Sequence[Json]) -> str | None:
+    steps = samples[-1]["step"] - samples[0]["step"]
+    seconds = between(samples[0]["at"], samples[-1]["at"])
+    return f"{steps / seconds:.3g} steps a second" if seconds and steps > 0 else None
+
+
+def _synced(run: Json) -> Json:
+    """What is in S3 before the export: the last copy of a run with export.everySeconds."""
+    sync: Json = run.get("sync") or {}
+    every = ((run.get("spec") or {}).get("export") or {}).get("everySeconds")
+    if not sync:
+        waits = every is not None and not run.get("finishedAt") and not run.get("export")
+        return {"synced": "nothing yet"} if waits else {}
+    step = "" if sync.get("lastStep") is None else f", newest checkpoint of step {sync['lastStep']}"
+    left = f", {counted(sync['leftOut'], 'file')} left out" if sync.get("leftOut") else ""
+    return {
+        "synced": f"{ago(sync['at'])} ago: {counted(sync['objects'], 'file')}, "
+        f"{bytes_text(sync['bytes'])}{step}{left}",
+        "get it now": f"trainyard run download {run['id']}",
+    }
+
+
+def _end(run: Json) -> Json:
+    export: Json = run.get("export") or {}
+    problem = run.get("problem")
+    verified = export.get("state") == "verified"
+    return {
+        "export": f"{export['state']}, {counted(export['objects'], 'object')}, "
+        f"{bytes_text(export['bytes'])}"
+        if export
+        else None,
+        "lies at": escape(export.get("uri") or "") if verified else None,
+        "get it": f"trainyard run download {run['id']}" if verified else None,
+        "problem": f"[red]{escape(problem['title'])}[/]: {escape(problem['detail'])}"
+        if problem
+        else None,
+        "next step": escape(problem["nextStep"]) if problem else None,
+    }
+
+
+def _print_attempts(run: Json) -> None:
+    rows = [
+        (
+            found["number"],
+            found.get("jobId") or "-",
+            escape(", ".join(found["nodes"])),
+            moment(found.get("startedAt")),
+            "-" if found.get("resumedFrom") is None else found["resumedFrom"],
+            found.get("outcome") or "-",
+            escape(found["reason"]),
+        )
+        for found in run["attempts"]
+    ]
+    if rows:
+        out.print("\n[bold]Attempts[/]")
+        print_table(
+            table(["#", "job", "nodes", "started", "resumed from", "outcome", "reason"], rows)
+        )
+
+
+def _print_incidents(run: Json) -> None:
+    rows = [
+        (
+            moment(found["startedAt"]),
+            escape(found["cause"]),
+            found["attempt"],
+            escape(found.get("node") or "-"),
+            _back_after(found),
+            escape(found.get("reason") or "-"),
+        )
+        for found in run.get("incidents") or []
+    ]
+    if rows:
+        out.print("\n[bold]Incidents[/]")
+        print_table(table(["at", "cause", "attempt", "node", "trains after", "reason"], rows))
+
+
+def _back_after(incident: Json) -> str:
+    """From the first sign of it to the next training step."""
+    seconds = between(incident["startedAt"], incident.get("resumedAt"))
+    return "-" if seconds is None else seconds_text(seconds)
+
+
+def _print_checkpoints(checkpoints: Sequence[Json]) -> None:
+    there = [found for found in checkpoints if found["status"] != "pruned"]
+    if not checkpoints:
+        return
+    pruned = len(checkpoints) - len(there)
+    rows = [
+        (
+            found["step"],
+            found["attempt"],
+            styled(found["status"]),
+            bytes_text(found["bytes"]),
+            moment(found["committedAt"]),
+        )
+        for found in there
+    ]
+    out.print(f"\n[bold]Checkpoints[/]{f' [dim]({pruned} older pruned)[/]' if pruned else ''}")
+    print_table(table(["step", "attempt", "state", "size", "committed"], rows))

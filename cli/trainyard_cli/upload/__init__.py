@@ -1,0 +1,1 @@
+"""A directory becomes a tree and packs, and goes up."""

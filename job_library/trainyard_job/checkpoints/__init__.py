@@ -1,0 +1,1 @@
+"""Checkpoints that exist whole or not at all, and how often they are made."""

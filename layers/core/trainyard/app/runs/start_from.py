@@ -1,0 +1,89 @@
+"""Whether a run can begin with another run's checkpoint: a whole one that its nodes reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainyard.app.facts.situation import cluster_of
+from trainyard.domain.errors import FieldError, InvalidRequest, RunNotFound
+from trainyard.domain.records import Checkpoint, Cluster, Run, Start
+from trainyard.ports import Ports
+from trainyard_contracts import places
+from trainyard_contracts.cluster_specs import ClusterSpec
+from trainyard_contracts.specs import RunSpec
+
+_FIELD = "checkpoint.startFrom"
+#: So many of the newest steps are named to who asked for one that is not there.
+_SHOWN = 8
+
+
+def check_start(ports: Ports, spec: RunSpec, cluster: Cluster | None) -> Start | None:
+    """The checkpoint that the run would begin with. Raises InvalidRequest.
+
+    `cluster`: the one that the spec names; None if one is made for the run.
+    """
+    asked = spec.checkpoint.start_from
+    if asked is None:
+        return None
+    try:
+        source = ports.runs.get(asked.run)
+    except RunNotFound:
+        raise _wrong(".run", f"there is no run {asked.run}; name one of GET /v1/runs") from None
+    whole = [found for found in _checkpoints(ports, source.id) if found.status == "whole"]
+    mine = [found for found in whole if found.step == asked.step]
+    if not mine:
+        steps = sorted({found.step for found in whole}, reverse=True)
+        there = ", ".join(map(str, steps[:_SHOWN])) or "none"
+        more = ", ..." if len(steps) > _SHOWN else ""
+        raise _wrong(
+            ".step",
+            f"run {source.id} has no whole checkpoint at step {asked.step}; it has {there}{more}",
+        )
+    newest = max(mine, key=lambda found: found.attempt)
+    export = _exported(ports, source, newest, cluster) if cluster else ""
+    if not export:
+        _check_filesystem(ports, source, cluster.spec if cluster else spec.cluster.spec)
+    return Start(run_id=source.id, path=newest.path, step=newest.step, export=export)
+
+
+def _exported(ports: Ports, source: Run, found: Checkpoint, cluster: Cluster) -> str:
+    """Where the export has the checkpoint; '' where it has not, or these nodes read no such run."""
+    export = source.export
+    if export is None or export.state != "verified":
+        return ""
+    if not source.prefix.startswith(f"{places.runs_prefix(cluster.name)}/"):
+        return ""
+    name = found.path.rpartition("/")[2]
+    own = places.is_own_checkpoint(found.path)
+    place = source.export_prefix + (f"{places.CHECKPOINTS}/{name}" if own else found.path)
+    there = ports.blobs.head(f"{place}/{places.CHECKPOINT_MANIFEST}") is not None
+    return place if there else ""
+
+
+def _checkpoints(ports: Ports, run_id: str) -> Iterator[Checkpoint]:
+    token: str | None = None
+    while True:
+        page = ports.runs.checkpoints(run_id, limit=1000, token=token)
+        yield from page.items
+        token = page.next_token
+        if token is None:
+            return
+
+
+def _check_filesystem(ports: Ports, source: Run, spec: ClusterSpec | None) -> None:
+    assert spec is not None
+    theirs = source.filesystem
+    if not theirs and (cluster := cluster_of(ports, source)) is not None:
+        theirs = cluster.filesystem
+    ours = f"{spec.shared_filesystem.dns_name}/{spec.shared_filesystem.mount_name}"
+    if theirs != ours:
+        raise _wrong(
+            ".run",
+            f"the checkpoints of run {source.id} lie on the filesystem {theirs or 'of no cluster'},"
+            f" and this run's cluster has {ours}; use a cluster with that filesystem, or the "
+            "cluster of this name below which the run was exported",
+        )
+
+
+def _wrong(place: str, words: str) -> InvalidRequest:
+    return InvalidRequest(f"{_FIELD}{place}: {words}", errors=[FieldError(_FIELD + place, words)])

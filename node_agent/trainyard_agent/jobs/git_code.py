@@ -1,0 +1,362 @@
+"""Makes of a commit what an upload is: a tree and packs in S3, so that every attempt has its bytes.
+
+Nothing here is needed twice: after a kill at any line the next command begins anew, and what lies
+in S3 already is not sent again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import shutil
+import tempfile
+import threading
+import time
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from trainyard_agent.host.background import in_own_thread
+from trainyard_agent.host.errors import CommandRefused
+from trainyard_agent.host.git import (
+    TRANSPORTS,
+    Entry,
+    Git,
+    GitRefused,
+    GitUnreachable,
+    Stopped,
+    Wanted,
+    opened,
+)
+from trainyard_agent.host.job_secrets import SecretRefused, Secrets
+from trainyard_agent.host.s3 import S3, Digest, Location
+from trainyard_agent.host.signed_http import Refused, Unreachable
+from trainyard_agent.jobs import work
+from trainyard_contracts.commands import CheckedOut
+from trainyard_contracts.files import BundleGit, JobBundle
+from trainyard_contracts.trees import (
+    MOST_FILES,
+    MOST_PACKS,
+    PACK_BYTES,
+    Chunk,
+    Pack,
+    Tree,
+    TreeFile,
+    TreeLink,
+    tree_id,
+    unfit,
+)
+
+log = logging.getLogger(__name__)
+
+# A command waits so long for the commit, and is then answered that it is still being fetched.
+WAIT_SECONDS = 30.0
+# A server that does not answer is asked again after each of these; then the run ends.
+PAUSES_SECONDS = (2.0, 5.0, 15.0, 30.0, 60.0)
+# A file begins a new pack after so much, as in an upload.
+SMALL_BYTES = 16 * 1024 * 1024
+_AT_ONCE = 8
+_STAGE = f"{work.UNPACKING}git-"
+_LINK, _EXECUTABLE, _SUBMODULE = "120000", "100755", "160000"
+# By its first words a file is known that Git LFS keeps elsewhere.
+_LFS, _LFS_BYTES = b"version https://git-lfs.github.com/spec/", 1024
+
+
+@dataclass
+class _Packs:
+    """Files' bytes, one after the other, in files that get their hash for a name."""
+
+    directory: Path
+    done: list[Pack] = field(default_factory=list)
+    _stream: IO[bytes] | None = None
+    _size: int = 0
+
+    def add(self, blocks: Iterator[bytes]) -> tuple[list[Chunk], str]:
+        """The file's chunks and its hash."""
+        chunks: list[Chunk] = []
+        whole = hashlib.sha256()
+        if self._size >= SMALL_BYTES:
+            self.close()
+        for block in blocks:
+            whole.update(block)
+            view = memoryview(block)
+            while view:
+                if self._size == PACK_BYTES:
+                    self.close()
+                part = view[: PACK_BYTES - self._size]
+                _grow(chunks, len(self.done), self._size, len(part))
+                self._write(part)
+                view = view[len(part) :]
+        return chunks, whole.hexdigest()
+
+    def _write(self, part: memoryview) -> None:
+        if self._stream is None:
+            self._stream = (self.directory / "open").open("wb")
+            self._hashed = hashlib.sha256()
+        self._stream.write(part)
+        self._hashed.update(part)
+        self._size += len(part)
+
+    def close(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+            name = self._hashed.hexdigest()
+            (self.directory / "open").rename(self.directory / name)
+            self.done.append(Pack(sha256=name, bytes=self._size))
+        self._stream, self._size = None, 0
+
+
+def _grow(chunks: list[Chunk], pack: int, offset: int, size: int) -> None:
+    if chunks and chunks[-1].pack == pack:
+        offset, size = chunks[-1].offset, chunks[-1].bytes + size
+        chunks.pop()
+    chunks.append(Chunk(pack=pack, offset=offset, bytes=size))
+
+
+@dataclass(frozen=True)
+class Made:
+    """A commit's files as a tree; `note` says what is not as a person may expect."""
+
+    tree: Tree
+    note: str
+
+
+def make_tree(git: Git, entries: Sequence[Entry], directory: Path) -> Made:
+    """Write the packs into a directory. Raises GitRefused."""
+    _check_size(entries)
+    packs, files, links, pointers = _Packs(directory), [], [], 0
+    with git.blobs() as blobs:
+        for entry in sorted(entries, key=lambda one: one.path):
+            if entry.mode == _SUBMODULE:
+                continue
+            if entry.mode == _LINK:
+                links.append((entry.path, b"".join(blobs.read(entry))))
+                continue
+            start = _Start()
+            chunks, sha256 = packs.add(start.watch(blobs.read(entry)))
+            pointers += entry.size < _LFS_BYTES and start.seen.startswith(_LFS)
+            files.append((entry, sha256, chunks))
+    packs.close()
+    try:
+        tree = Tree(
+            packs=packs.done,
+            files=[
+                TreeFile(
+                    path=entry.path,
+                    bytes=entry.size,
+                    sha256=sha256,
+                    executable=entry.mode == _EXECUTABLE,
+                    chunks=chunks,
+                )
+                for entry, sha256, chunks in files
+            ],
+            links=[TreeLink(path=path, target=target.decode()) for path, target in links],
+        )
+    except ValueError as error:
+        raise GitRefused(f"the repository has a name that no node takes: {error}") from None
+    if wrong := unfit(tree):
+        raise GitRefused(f"{wrong}; change it in the repository, or name a directory in path")
+    return Made(tree, _note(entries, pointers))
+
+
+@dataclass
+class _Start:
+    """Remembers how a content begins."""
+
+    seen: bytes = b""
+
+    def watch(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
+        for block in blocks:
+            self.seen = self.seen or block[: len(_LFS)]
+            yield block
+
+
+def _check_size(entries: Sequence[Entry]) -> None:
+    total, most = sum(entry.size for entry in entries), MOST_PACKS * SMALL_BYTES
+    if len(entries) > MOST_FILES or total > most:
+        raise GitRefused(
+            f"the commit has {len(entries)} files of {total / 1e9:.1f} GB; at most {MOST_FILES} of "
+            f"{most / 1e9:.1f} GB go along: name a directory in job.git.path, or put data elsewhere"
+        )
+    if not any(entry.mode != _SUBMODULE for entry in entries):
+        raise GitRefused("the commit has no files there; correct job.git")
+
+
+def _note(entries: Sequence[Entry], pointers: int) -> str:
+    modules = [entry.path for entry in entries if entry.mode == _SUBMODULE]
+    told = []
+    if modules:
+        told.append(f"submodules are not fetched: {', '.join(modules[:5])[:200]}")
+    if pointers:
+        files = "1 file is a pointer" if pointers == 1 else f"{pointers} files are pointers"
+        told.append(f"{files} of Git LFS, whose contents are not fetched")
+    return "; ".join(told)
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """One commit on its way into S3; all of it runs in a thread."""
+
+    s3: S3
+    secrets: Secrets
+    bucket: str
+    root: Path
+    shared: Path
+    bundle: JobBundle
+    stop: threading.Event
+    transports: Sequence[str] = TRANSPORTS
+
+    @property
+    def asked(self) -> BundleGit:
+        assert self.bundle.git is not None
+        return self.bundle.git
+
+    def run(self) -> CheckedOut:
+        """Raises CommandRefused, OSError."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        for left in self.root.glob(f"{_STAGE}*"):  # of an agent that died
+            shutil.rmtree(left, ignore_errors=True)
+        stage = Path(tempfile.mkdtemp(prefix=_STAGE, dir=self.root))
+        try:
+            return self._fetched(stage)
+        except GitRefused as refused:
+            raise CommandRefused("git-refused", f"job.git: {refused}") from refused
+        except Stopped:
+            raise CommandRefused(
+                "fetching", "job.git: the agent ends; the same command again is safe"
+            ) from None
+        finally:
+            shutil.rmtree(stage, ignore_errors=True)
+
+    def _fetched(self, stage: Path) -> CheckedOut:
+        (stage / "packs").mkdir()
+        with opened(stage, self._wanted(), self.stop, self.transports) as git:
+            commit = self._patiently(git.fetch)
+            entries = git.entries(git.tree(commit, self.asked.path))
+            self._check_program({entry.path for entry in entries}, commit)
+            made = make_tree(git, entries, stage / "packs")
+        document = made.tree.document()
+        name = tree_id(document)
+        (stage / "packs" / name).write_bytes(document)
+        self._send([*made.tree.packs, Pack(sha256=name, bytes=len(document))], stage / "packs")
+        self._leave_for_unpacking(stage / "packs", name)
+        size = sum(file.bytes for file in made.tree.files)
+        return CheckedOut(commit, name, len(made.tree.files), size, made.note)
+
+    def _wanted(self) -> Wanted:
+        git = self.asked
+        if git.url.startswith("/") and not _is_below(Path(git.url), self.shared):
+            raise GitRefused(
+                f"'{git.url}' does not lie on the shared filesystem ({self.shared}); correct "
+                "job.git.url"
+            )
+        return Wanted(git.url, git.ref, self._secret(), tuple(git.known_hosts))
+
+    def _secret(self) -> str:
+        if self.asked.secret is None:
+            return ""
+        try:
+            return self.secrets.read({"git": self.asked.secret})["git"].strip()
+        except SecretRefused as refused:
+            raise CommandRefused("secret-refused", f"job.git.secret: {refused}") from refused
+        except Unreachable as error:
+            words = f"Secrets Manager does not answer: {error}; the same command again is safe"
+            raise CommandRefused("unreachable", words) from error
+
+    def _patiently(self, call: Callable[[], str]) -> str:
+        for pause in (*PAUSES_SECONDS, None):
+            try:
+                return call()
+            except GitUnreachable as error:
+                if pause is None:
+                    raise GitRefused(
+                        f"{error}; it was tried {len(PAUSES_SECONDS) + 1} times"
+                    ) from None
+                log.warning("%s: %s", self.bundle.run_id, error)
+                if self.stop.wait(pause):
+                    raise Stopped from None
+        raise AssertionError  # the last try returns or raises
+
+    def _check_program(self, paths: set[str], commit: str) -> None:
+        script = self.bundle.program[0]
+        if script != "-m" and script not in paths and script not in self.bundle.files:
+            below = f"'{self.asked.path}' of " if self.asked.path else ""
+            raise GitRefused(f"job.script: '{script}' is not in {below}commit {commit[:12]}")
+
+    def _send(self, packs: Sequence[Pack], directory: Path) -> None:
+        at = Location(self.bucket, self.asked.prefix)
+
+        def send(pack: Pack) -> None:
+            if self.stop.is_set():
+                raise Stopped
+            checksum = b64encode(bytes.fromhex(pack.sha256)).decode()
+            if self.s3.head(at.under(pack.sha256)) != (pack.bytes, checksum):
+                known = Digest(pack.bytes, pack.sha256, checksum)
+                self.s3.put_file(at.under(pack.sha256), directory / pack.sha256, known)
+
+        try:
+            with ThreadPoolExecutor(_AT_ONCE) as pool:
+                list(pool.map(send, packs))
+        except Unreachable as error:
+            raise CommandRefused(
+                "unreachable", f"S3 does not answer: {error}; the same command again is safe"
+            ) from error
+        except Refused as error:
+            raise GitRefused(f"S3 refuses what was fetched, below {at.key}: {error}") from error
+
+    def _leave_for_unpacking(self, packs: Path, tree: str) -> None:
+        """The submit that follows finds the packs here and need not fetch them (`unpacking.py`)."""
+        stage = self.root / f"{work.UNPACKING}{tree[:16]}"
+        if not stage.exists():
+            stage.mkdir()
+            packs.rename(stage / "packs")
+
+
+def _is_below(path: Path, top: Path) -> bool:
+    return path.resolve().is_relative_to(top.resolve()) and path.resolve() != top.resolve()
+
+
+class Checkouts:
+    """One checkout at a time for each run; a command that is repeated waits for the same."""
+
+    def __init__(self, s3: S3, secrets: Secrets, shared: Path) -> None:
+        self._s3, self._secrets, self._shared = s3, secrets, shared
+        self._running: dict[str, asyncio.Task[CheckedOut]] = {}
+
+    async def bring(self, root: Path, bundle: JobBundle, bucket: str) -> CheckedOut:
+        """Raises what the checkout ends with, or CommandRefused while it goes on."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        if bundle.run_id not in self._running:
+            checkout = Checkout(
+                self._s3, self._secrets, bucket, root, self._shared, bundle, threading.Event()
+            )
+            self._running[bundle.run_id] = asyncio.create_task(_in_thread(checkout))
+            self._running[bundle.run_id].add_done_callback(_noted)
+        task = self._running[bundle.run_id]
+        await asyncio.wait({task}, timeout=max(0.0, deadline - time.monotonic()))
+        if not task.done():
+            raise CommandRefused(
+                "fetching", "job.git is still being fetched; the same command again is safe"
+            )
+        try:
+            return task.result()
+        except BaseException:
+            self._running.pop(bundle.run_id, None)  # what failed is tried anew
+            raise
+
+
+async def _in_thread(checkout: Checkout) -> CheckedOut:
+    try:
+        return await in_own_thread(checkout.run)
+    finally:
+        checkout.stop.set()
+
+
+def _noted(task: asyncio.Task[CheckedOut]) -> None:
+    """The next command meets it again."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.warning("a commit could not be fetched: %s", error)

@@ -1,0 +1,61 @@
+"""A program that knows nothing of Trainyard: its steps are seen, its torn checkpoint put back."""
+
+from __future__ import annotations
+
+from tests.support.system import Json, System
+
+#: It saves as tutorials do: to one name again and again, in place. At step 23 of its first life it
+#: dies in the middle of a save.
+PROGRAM = """
+import io, os, pathlib, time, zipfile
+
+path, first = pathlib.Path("snapshot.pt"), 0
+if path.exists():
+    with zipfile.ZipFile(path) as found:
+        first = int(found.read("archive/step"))
+    print(f"resumed from {first}", flush=True)
+for step in range(first + 1, 41):
+    time.sleep(0.2)
+    print(f"step {step} | loss {1 / step:.4f}", flush=True)
+    body = io.BytesIO()
+    with zipfile.ZipFile(body, "w") as into:
+        into.writestr("archive/step", str(step))
+        into.writestr("archive/data", bytes(100_000))
+    if step == 23 and not first:
+        time.sleep(5)  # time for a copy of what was saved before
+        path.write_bytes(body.getvalue()[:50_000])
+        os.kill(os.getpid(), 9)
+    path.write_bytes(body.getvalue())
+"""
+
+
+def foreign() -> Json:
+    return {
+        "recipe": "command", "nodes": 1, "script": "train.py", "files": {"train.py": PROGRAM},
+    }  # fmt: skip
+
+
+def test_a_torn_snapshot_is_put_back_and_the_program_resumes_from_it(
+    system: System, shared: str
+) -> None:
+    watch = {"keep": 2, "watch": {"pattern": "snapshot.pt"}}
+    run_id = system.submit("foreign", foreign(), shared, checkpoint=watch)
+    run = system.ended(run_id, "Succeeded")
+    assert len(run["attempts"]) == 2, system.story(run_id)
+    [restored] = system.timeline(run_id, "CheckpointRestored")
+    assert restored["data"]["source"] == "work/snapshot.pt"
+    assert "it ends early" in restored["message"]
+    assert restored["data"]["setAside"] == "work/.torn-attempt-1.snapshot.pt"
+    [rejected] = system.timeline(run_id, "CheckpointRejected")
+    assert rejected["data"]["path"] == "work/snapshot.pt"
+    assert "resumed from 22" in system.api.logs(run_id, attempt=2)["text"]
+    stepped = system.timeline(run_id, "AttemptStepped")
+    assert {fact["data"]["source"] for fact in stepped} == {"log"}
+    assert "Training goes on (its log says step" in system.story(run_id)
+    [incident] = run["incidents"]
+    assert incident["resumedAt"]
+    prefix = f"{system.export_prefix(run_id)}watched/"
+    exported = system.exported(run_id)
+    copies = {key[len(prefix) :].split("/")[1] for key in exported if key.startswith(prefix)}
+    assert len(copies) == 2, "checkpoint.keep of them"
+    assert system.api.run(run_id)["export"]["state"] == "verified"

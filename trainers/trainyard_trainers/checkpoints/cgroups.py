@@ -1,0 +1,68 @@
+"""How much memory the cgroups of this process leave it: Slurm and containers give a job less than
+the machine has, and the kernel kills what takes more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+_PROC, _CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
+#: Version 1 writes a number near 2**63 where there is no limit.
+_UNLIMITED = 1 << 60
+#: Of files that were read and are kept in memory: the kernel drops them before it kills.
+_CACHE = re.compile(r"^(?:total_)?(?:inactive|active)_file (\d+)$", re.MULTILINE)
+_TOTALS = re.compile(r"^total_(?:inactive|active)_file (\d+)$", re.MULTILINE)
+
+
+def free(proc: Path = _PROC, cgroups: Path = _CGROUPS) -> int | None:
+    """Bytes that the process may still take; None where no cgroup limits it."""
+    found = [left for group in _groups(proc, cgroups) if (left := _left(group)) is not None]
+    return min(found, default=None)
+
+
+def _groups(proc: Path, cgroups: Path) -> Iterator[Path]:
+    """The memory cgroup of this process and all above it. In a container the uppermost one may be
+    its own.
+    """
+    try:
+        lines = (proc / "self/cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        top = cgroups / "memory" if controllers else cgroups
+        inner = Path(path.strip("/"))
+        yield from (top / part for part in (inner, *inner.parents))
+
+
+def _left(group: Path) -> int | None:
+    """Of version 2, else of version 1; None without a limit, or where there is no such group."""
+    for limit_name, used_name in (
+        ("memory.max", "memory.current"),
+        ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+    ):
+        limit, used = _number(group / limit_name), _number(group / used_name)
+        if limit is not None and used is not None and limit < _UNLIMITED:
+            return max(0, limit - used + min(used, _cache(group)))
+    return None
+
+
+def _number(path: Path) -> int | None:
+    try:
+        text = path.read_text().strip()
+    except OSError:
+        return None
+    return int(text) if text.isdigit() else None  # "max": no limit
+
+
+def _cache(group: Path) -> int:
+    """Version 1 has the groups below in sums of their own, `total_`."""
+    try:
+        text = (group / "memory.stat").read_text()
+    except OSError:
+        return 0
+    return sum(map(int, _TOTALS.findall(text) or _CACHE.findall(text)))
