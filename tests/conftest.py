@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,6 +26,11 @@ def pytest_configure() -> None:
     # On a busy machine an example takes longer than hypothesis allows one by default.
     settings.register_profile("unhurried", settings.default, deadline=None)
     settings.load_profile("unhurried")
+
+
+def pytest_runtest_teardown() -> None:
+    """See that no exception stays this thread's: later ones would name it as their context."""
+    assert sys.exception() is None
 
 
 @pytest.fixture

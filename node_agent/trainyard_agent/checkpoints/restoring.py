@@ -28,8 +28,9 @@ from trainyard_agent.host.background import in_own_thread
 from trainyard_agent.host.configuration import run_dir
 from trainyard_agent.host.errors import CommandRefused
 from trainyard_agent.host.job_files import may_pass
+from trainyard_agent.host.patience import patiently
 from trainyard_agent.host.s3 import S3, Location, digest
-from trainyard_agent.host.signed_http import Refused, Unreachable
+from trainyard_agent.host.signed_http import Refused
 from trainyard_agent.jobs.work import work_dir
 from trainyard_contracts import places
 from trainyard_contracts.events import RunRestored
@@ -39,7 +40,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 AT_ONCE = 8
-_TRIES, _FIRST_PAUSE = 5, 0.5
+_TRIES = 5
 _MOST_SKIPPED = 20
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -367,24 +368,15 @@ class Restorer:
         return self.s3.get_file(remote.at, stream)
 
     def _patiently(self, call: Callable[[], T]) -> T:
-        for again in range(_TRIES):
-            self.state.check()
-            try:
-                return call()
-            except Unreachable as error:
-                if again == _TRIES - 1:
-                    raise CommandRefused(
-                        "unreachable",
-                        f"S3 does not answer: {error}; the same command again is safe",
-                    ) from error
-                self.state.stop.wait(_FIRST_PAUSE * 2**again)
-            except Refused as error:
-                raise CommandRefused(
-                    "restore-refused",
-                    "the run's checkpoints are not on this cluster's filesystem, and S3 refuses to "
-                    f"give back what was copied there: {error}",
-                ) from error
-        raise AssertionError  # the last try returns or raises
+        return patiently(call, self.state, _refused, _TRIES)
+
+
+def _refused(error: Refused) -> CommandRefused:
+    return CommandRefused(
+        "restore-refused",
+        "the run's checkpoints are not on this cluster's filesystem, and S3 refuses to give back "
+        f"what was copied there: {error}",
+    )
 
 
 def _plain(name: str) -> bool:

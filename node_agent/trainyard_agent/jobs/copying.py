@@ -24,6 +24,7 @@ from typing import Any, NamedTuple, TypeVar
 from trainyard_agent.host.atomic_file import replace_file
 from trainyard_agent.host.boot import boot_id
 from trainyard_agent.host.errors import CommandRefused
+from trainyard_agent.host.patience import patiently
 from trainyard_agent.host.s3 import S3, Listed, Location
 from trainyard_agent.host.signed_http import Refused, Unreachable
 from trainyard_contracts.commands import INPUT_REFUSED
@@ -39,7 +40,7 @@ AT_ONCE = 16
 PIECE_BYTES = 64 * 1024 * 1024
 #: So much of the filesystem stays free for the program.
 SPARE_BYTES = 1024**3
-_TRIES, _FIRST_PAUSE = 6, 0.5
+_TRIES = 6
 _DIGEST = re.compile(r"([0-9a-f]{32})(?:-([0-9]{1,5}))?")
 _PRECONDITION_FAILED, _FORBIDDEN = 412, 403
 
@@ -303,17 +304,21 @@ class Copy:
         into = _Into(descriptor, piece.start, self.progress)
 
         def call() -> bytes:
-            if not self.s3.get_range(self._at(one), one.etag, piece.start, piece.bytes, into):
+            if not self._range(one, piece, into):
                 raise Changed(one.key)
             if into.written != piece.bytes:
                 raise Unreachable(f"{into.written} of {piece.bytes} bytes arrived")
             return into.digest
 
+        return self._patiently(call)
+
+    def _range(self, one: Listed, piece: Piece, into: _Into) -> bool:
+        """Whether the object is there as it was listed."""
         try:
-            return self._patiently(call)
+            return self.s3.get_range(self._at(one), one.etag, piece.start, piece.bytes, into)
         except Refused as refused:
             if refused.status == _PRECONDITION_FAILED:
-                raise Changed(one.key) from refused
+                return False
             raise
 
     def _same(self, one: Listed, digests: Sequence[bytes]) -> bool:
@@ -330,22 +335,10 @@ class Copy:
         return Location(self.source.bucket, f"{self.source.prefix}{one.key}")
 
     def _patiently(self, call: Callable[[], T]) -> T:
-        for again in range(_TRIES):
-            self.progress.check()
-            try:
-                return call()
-            except Unreachable as error:
-                if again == _TRIES - 1:
-                    raise CommandRefused(
-                        "unreachable",
-                        f"S3 does not answer: {error}; the same command again is safe",
-                    ) from error
-                self.progress.stop.wait(_FIRST_PAUSE * 2**again)
-            except Refused as error:
-                if error.status == _PRECONDITION_FAILED:
-                    raise
-                raise self._refused(_reason(error)) from error
-        raise AssertionError  # the last try returns or raises
+        def refused(error: Refused) -> CommandRefused:
+            return self._refused(_reason(error))
+
+        return patiently(call, self.progress, refused, _TRIES)
 
     def _refused(self, words: str) -> CommandRefused:
         return CommandRefused(INPUT_REFUSED, f"{self.what}: {self.source}: {words}")

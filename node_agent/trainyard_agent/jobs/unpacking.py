@@ -24,8 +24,9 @@ from typing import IO, TypeVar
 from trainyard_agent.host.atomic_file import replace_file
 from trainyard_agent.host.background import in_own_thread
 from trainyard_agent.host.errors import CommandRefused
+from trainyard_agent.host.patience import patiently
 from trainyard_agent.host.s3 import S3, Location
-from trainyard_agent.host.signed_http import Refused, Unreachable
+from trainyard_agent.host.signed_http import Refused
 from trainyard_agent.jobs import work
 from trainyard_agent.jobs.attempt_files import BadBundle
 from trainyard_contracts import places
@@ -39,7 +40,7 @@ R = TypeVar("R")
 AT_ONCE = 8
 #: A submit waits so long for its upload, and is then answered that it is still being fetched.
 WAIT_SECONDS = 30.0
-_TRIES, _FIRST_PAUSE = 4, 0.5
+_TRIES = 4
 _BLOCK = 1024 * 1024
 
 
@@ -264,22 +265,11 @@ class Unpacker:
         return path
 
     def _patiently(self, call: Callable[[], T]) -> T:
-        for again in range(_TRIES):
-            self.state.check()
-            try:
-                return call()
-            except Unreachable as error:
-                if again == _TRIES - 1:
-                    raise CommandRefused(
-                        "unreachable",
-                        f"S3 does not answer: {error}; the same command again is safe",
-                    ) from error
-                self.state.stop.wait(_FIRST_PAUSE * 2**again)
-            except Refused as error:
-                raise CommandRefused(
-                    "bundle-refused", f"S3 refuses {self.what} below {self.at.key}: {error}"
-                ) from error
-        raise AssertionError  # the last try returns or raises
+        return patiently(call, self.state, self._refused, _TRIES)
+
+    def _refused(self, error: Refused) -> CommandRefused:
+        words = f"S3 refuses {self.what} below {self.at.key}: {error}"
+        return CommandRefused("bundle-refused", words)
 
     def _torn(self, top: Path, file: TreeFile) -> bool:
         path = top / file.path

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.agent import RUN
+from tests.support.dying import dies
 from tests.support.foreign import archive, hugging_face, step_of_archive
 
 from trainyard_agent.checkpoints import kept
@@ -153,10 +154,7 @@ def test_an_error_of_the_disk_leaves_nothing_and_harms_no_older_copy(
     assert not [*before.path.parent.glob(".tmp-*")]
 
 
-class Killed(BaseException):
-    """As if the agent were killed here."""
-
-
+@pytest.mark.real
 def test_a_kill_at_any_line_leaves_the_older_copy_or_the_new_one_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,28 +165,8 @@ def test_a_kill_at_any_line_leaves_the_older_copy_or_the_new_one_whole(
     while not ended:
         root, line = tmp_path / str(line), line + 1
         before = take(root, snapshot(root, archive(1)), save(step=1))
-        match, left = snapshot(root, archive(2)), line
-
-        def trace(frame: Any, event: str, _: Any) -> Any:
-            nonlocal left
-            if frame.f_code.co_filename != kept.__file__:
-                return None
-            left -= event == "line"
-            if left == 0:
-                raise Killed
-            return trace
-
-        clean_up = kept.shutil.rmtree
-        kept.shutil.rmtree = lambda *_, **__: None  # type: ignore[assignment]
-        sys.settrace(trace)
-        try:
-            take(root, match, save(step=2))
-            ended = True
-        except Killed:
-            pass
-        finally:
-            sys.settrace(None)
-            kept.shutil.rmtree = clean_up
+        match = snapshot(root, archive(2))
+        ended = not dies(kept.__file__, line, partial(take, root, match, save(step=2)))
         found = newest(before.path.parent)
         assert found is not None
         verify(found.path, RUN)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.agent import RUN
+from tests.support.dying import dies
 from tests.support.foreign import archive, hugging_face, step_of_archive
 
 from trainyard_agent.checkpoints import putting_back
@@ -171,10 +172,7 @@ def test_every_torn_one_has_a_name_of_its_own(tmp_path: Path) -> None:
     ]
 
 
-class Killed(BaseException):
-    """As if the agent were killed here."""
-
-
+@pytest.mark.real
 @pytest.mark.parametrize("name", ["work/snapshot.pt", "work/checkpoint-5"])
 def test_a_kill_at_any_line_and_again_ends_as_if_there_had_been_none(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
@@ -191,25 +189,7 @@ def test_a_kill_at_any_line_and_again_ends_as_if_there_had_been_none(
         keep(root, name, 5)
         torn = root / (name if name.endswith(".pt") else f"{name}/optimizer.pt")
         torn.write_bytes(archive(6)[:77])
-        left = line
-
-        def trace(frame: Any, event: str, _: Any) -> Any:
-            nonlocal left
-            if frame.f_code.co_filename != putting_back.__file__:
-                return None
-            left -= event == "line"
-            if left == 0:
-                raise Killed
-            return trace
-
-        sys.settrace(trace)
-        try:
-            mend(root)
-            ended = True
-        except Killed:
-            pass
-        finally:
-            sys.settrace(None)
+        ended = not dies(putting_back.__file__, line, partial(mend, root))
         mend(root)
         assert look(root, name) == whole, f"killed at line {line} of those that run"
         (aside,) = (root / "work").glob(".torn-attempt-1*")

@@ -18,13 +18,13 @@ from tests.unit.trainyard_agent.checkpoints.test_putting_back import keep
 from tests.unit.trainyard_agent.checkpoints.test_sync_pass import PREFIX, Sync, checkpoint
 from tests.unit.trainyard_agent.jobs.test_work import bundle
 
-from trainyard_agent.checkpoints import restoring
 from trainyard_agent.checkpoints.checkpoints import verify
 from trainyard_agent.checkpoints.putting_back import put_back
 from trainyard_agent.checkpoints.restoring import Restorer, Restores, State, was_here
 from trainyard_agent.checkpoints.starting import Starts
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
+from trainyard_agent.host import patience
 from trainyard_agent.host.configuration import run_dir
 from trainyard_agent.host.errors import CommandRefused
 from trainyard_agent.host.signed_http import Refused, Unreachable
@@ -88,7 +88,7 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setattr(restoring, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(patience, "FIRST_PAUSE_SECONDS", 0.0)
     return World(tmp_path)
 
 

@@ -6,15 +6,15 @@ import asyncio
 import errno
 import os
 import shutil
-import sys
 import time
+from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import IO, Any
 
 import pytest
 from tests.support.agent import RUN
 from tests.support.checkpoints import save
+from tests.support.dying import dies
 from tests.support.foreign import archive, hugging_face, step_of_archive
 from tests.unit.trainyard_agent.jobs.test_work import bundle
 
@@ -193,12 +193,13 @@ def test_an_export_that_lacks_a_file_is_refused(tmp_path: Path) -> None:
     assert not Starts.brought(tmp_path / RUN, bundle(start_from=start))
 
 
+@pytest.mark.real
 def test_after_a_kill_at_any_line_the_next_one_finishes_it(tmp_path: Path) -> None:
     other(tmp_path)
     for line in range(1, 200):
         root = tmp_path / f"{RUN[:-2]}{line:02d}"[:30]
         shutil.rmtree(root, ignore_errors=True)
-        if not _dies(line, root):
+        if not dies(starting.__file__, line, partial(start_from, root, asked())):
             break
         start_from(root, asked())
         (found,) = (root / "checkpoints").iterdir()
@@ -206,34 +207,6 @@ def test_after_a_kill_at_any_line_the_next_one_finishes_it(tmp_path: Path) -> No
     else:
         raise AssertionError("it never ended")
     assert line > 15
-
-
-class Died(BaseException):
-    pass
-
-
-def _dies(line: int, root: Path) -> bool:
-    count = 0
-
-    def trace(frame: FrameType, event: str, _: Any) -> Any:
-        nonlocal count
-        if frame.f_code.co_filename != starting.__file__:
-            return None
-        if event == "line":
-            count += 1
-            if count == line:
-                raise Died
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        start_from(root, asked())
-    except Died:
-        return True
-    finally:
-        sys.settrace(before)
-    return False
 
 
 def test_a_submit_that_comes_meanwhile_is_told_so(

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import sys
 import threading
+from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
+from tests.support.dying import Killed, dies
 from tests.support.trees import TreeS3, packed, sha
 from tests.unit.trainyard_agent.jobs.test_work import bundle
 
+from trainyard_agent.host import patience
 from trainyard_agent.host.errors import CommandRefused
 from trainyard_agent.host.s3 import Location
 from trainyard_agent.host.signed_http import Unreachable
@@ -41,7 +42,7 @@ def no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine's disks have other work."""
     monkeypatch.setattr(unpacking, "sync", lambda directory: None)
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-    monkeypatch.setattr(unpacking, "_FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(patience, "FIRST_PAUSE_SECONDS", 0.001)
 
 
 def whole(chunk: int = 700) -> tuple[Tree, dict[str, bytes]]:
@@ -136,35 +137,7 @@ def test_a_directory_is_written_to_the_disk(tmp_path: Path) -> None:
         SYNC(tmp_path / "nowhere")
 
 
-class Killed(BaseException):
-    """The agent is gone at this line."""
-
-
-class DiesAt:
-    """Kills whatever runs in the unpacker's module at its n-th line."""
-
-    def __init__(self, line: int) -> None:
-        self.left, self.file = line, unpacking.__file__
-
-    def __call__(self, frame: FrameType, event: str, _: object) -> Any:
-        if frame.f_code.co_filename != self.file:
-            return None
-        if event == "line":
-            self.left -= 1
-            if self.left == 0:
-                raise Killed
-        return self
-
-    def __enter__(self) -> DiesAt:
-        threading.settrace(self)
-        sys.settrace(self)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        sys.settrace(None)
-        threading.settrace(None)  # type: ignore[arg-type]
-
-
+@pytest.mark.real
 def test_after_a_kill_at_any_line_the_next_one_finishes_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,12 +147,8 @@ def test_after_a_kill_at_any_line_the_next_one_finishes_it(
     while not alive:
         root = tmp_path / str(line)
         s3 = TreeS3(tree, packs)
-        try:
-            with DiesAt(line) as fate:
-                unpack(s3, root)
-            alive = fate.left > 0
-        except Killed:
-            assert not (root / "work").exists() or (root / "tree.json").exists()
+        alive = not dies(unpacking.__file__, line, partial(unpack, s3, root))
+        assert not (root / "work").exists() or (root / "tree.json").exists()
         if not (root / "work").exists():
             unpack(s3, root)
         else:

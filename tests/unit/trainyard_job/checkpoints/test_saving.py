@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import sys
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import pytest
 from tests.support import job_ranks
+from tests.support.dying import dies
 from tests.support.repository import ROOT
 
 import trainyard_job
@@ -121,48 +118,27 @@ def attempt_of(run_dir: Path, number: int) -> Attempt:
     )
 
 
-def killed_at(line: int) -> Any:
-    """A tracer that kills this process at the so many-th line of the package."""
-    left = line
-
-    def trace(frame: FrameType, event: str, _argument: object) -> Any:
-        nonlocal left
-        if not frame.f_code.co_filename.startswith(PACKAGE):
-            return None
-        if event == "line":
-            left -= 1
-            if left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-        return trace
-
-    return trace
-
-
-def save_in_child(run_dir: Path, step: int, line: int) -> bool:
+def save_and_die(run_dir: Path, step: int, line: int) -> bool:
     """Whether a save, in a process that is killed at this line, came to its end."""
-    pid = os.fork()
-    if pid == 0:
+
+    def work() -> None:
         job = Job(attempt_of(run_dir, 1), Place())
         job.latest()
-        sys.settrace(killed_at(line))
-        try:
-            with job.checkpoint(step) as directory:
-                (directory / "model").write_text(f"{step}")
-        finally:
-            sys.settrace(None)
-            os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        with job.checkpoint(step) as directory:
+            (directory / "model").write_text(f"{step}")
+
+    return not dies(PACKAGE, line, work)
 
 
 @pytest.mark.real
 def test_a_save_that_is_killed_at_any_line_leaves_the_older_checkpoint_or_the_new_one(
     tmp_path: Path,
 ) -> None:
-    assert save_in_child(tmp_path, 5, 0)
+    assert save_and_die(tmp_path, 5, 0)
     line, found_steps, done = 0, set(), False
     while not done:
         line += 3
-        done = save_in_child(tmp_path, 6, line)
+        done = save_and_die(tmp_path, 6, line)
         checkpoint.clean_leftovers(attempt_of(tmp_path, 1))
         saved, rejected = checkpoint.find_newest(tmp_path / "checkpoints")
         assert saved is not None
@@ -180,12 +156,13 @@ KILLED = """
 import os, sys
 from pathlib import Path
 import trainyard_job
-from tests.unit.trainyard_job.checkpoints.test_saving import killed_at
+from tests.support.dying import die_at
+from tests.unit.trainyard_job.checkpoints.test_saving import PACKAGE
 rank = int(os.environ["RANK"])
 with trainyard_job.checkpoint(1) as directory:
     (directory / f"rank-{rank}").write_text("good")
 if rank == int(os.environ["DYING"]):
-    sys.settrace(killed_at(int(os.environ["LINE"])))
+    die_at(PACKAGE, int(os.environ["LINE"]))
 try:
     with trainyard_job.checkpoint(2) as directory:
         (directory / f"rank-{rank}").write_text("good")
