@@ -42,8 +42,8 @@ test: setup-trainers ## all tests but those of test-machines, three files at onc
 test-unit: setup-trainers ## the pure tests, in less than a minute: no process, no server, no Slurm
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not real" tests/unit
 
-test-machines: node_agent/packages/pip.whl machine-image
-test-machines: setup ## tests on nodes that boot: root, systemd-container, debootstrap, nftables
+test-machines: node_agent/packages/pip.whl machine-image setup-trainers
+test-machines: ## tests on nodes that boot: root, systemd-container, debootstrap, nftables
 	@$(BIN)/python -m pytest $(BESIDE) tests/machines
 
 # Built before the tests and not within the first one's time: once, in some minutes.

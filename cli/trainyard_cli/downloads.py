@@ -50,6 +50,8 @@ class Result:
     kept: list[str] = field(default_factory=list)
     #: Of what was fetched.
     bytes: int = 0
+    #: Of those, the agent's copies of checkpoints.
+    watched_bytes: int = 0
     #: It was copied while the run trained, and is not the verified export.
     synced: bool = False
     synced_at: str | None = None
@@ -63,6 +65,8 @@ class Result:
         """This object was fetched now."""
         self.fetched.append(key)
         self.bytes += size
+        if key.startswith("watched/"):
+            self.watched_bytes += size
 
 
 def selected(key: str, pattern: str | None) -> bool:

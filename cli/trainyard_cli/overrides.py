@@ -12,7 +12,10 @@ from typing import Any
 import yaml
 
 from .problems import InvalidInput
+from .spec_files import ESCAPES, is_escape, of_yaml
 
+#: What is in them is text, which may look like a number.
+_TEXTS = (["job", "arguments"], ["job", "environment"])
 _FIELDS = "docs/reference/specs.md lists the fields"
 
 
@@ -32,7 +35,7 @@ def overridden(
     for given in fields:
         path, text = _split(given, "--set", "job.nodes=4")
         place, nodes = _place(path)
-        _put(changed, place, _value(given, text, nodes), path)
+        _put(changed, place, _value(given, text, place, nodes), path)
     for given in environment:
         variable, text = _split(given, "--env", "SEED=7")
         _put(changed, ["job", "environment", variable], text, f"job.environment.{variable}")
@@ -72,16 +75,22 @@ def _split(given: str, option: str, example: str) -> tuple[str, str]:
     return path.strip(), text
 
 
-def _value(given: str, text: str, nodes: Sequence[Mapping[str, Any]]) -> Any:
+def _value(given: str, text: str, place: list[str], nodes: Sequence[Mapping[str, Any]]) -> Any:
     """The value as YAML reads it; as it is written where the field is a text and nothing else."""
     try:
-        value = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError) as error:
+        value = of_yaml(text) if place[:2] in _TEXTS else yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:
+        where = f"--set {'.'.join(place)}{'.regex' if place == ['progress'] else ''}=VALUE"
         raise InvalidInput(
-            "The value is not YAML", f"--set '{given}': {error}", "Put it in quotes"
+            "The value is not YAML",
+            f"--set '{given}': {error}",
+            f"{ESCAPES}, or {where} without double quotes"
+            if is_escape(error)
+            else "Put it in quotes",
         ) from error
     kinds = {node.get("type") for node in nodes} - {"null"}
-    return text if kinds == {"string"} and not isinstance(value, str | None) else value
+    is_text = kinds == {"string"} or (place[:2] in _TEXTS and len(place) > 2)
+    return text if is_text and not isinstance(value, str | None) else value
 
 
 def _put(spec: dict[str, Any], place: Sequence[str], value: Any, path: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,6 +14,8 @@ from .problems import InvalidInput
 
 #: The API takes 256 KiB, and a value is two characters at least.
 MOST_VALUES = 128 * 1024
+#: What to do about a regular expression in double quotes.
+ESCAPES = "In double quotes YAML reads \\ as an escape: use single quotes inside the YAML"
 
 
 class _Once(yaml.SafeLoader):
@@ -28,6 +31,43 @@ class _Once(yaml.SafeLoader):
                 )
             seen.add(str(key.value))
         return node
+
+
+def as_written(node: yaml.Node | None) -> None:
+    """Numbers in a list or mapping of texts stay as they are written: 010 is not 8 there."""
+    if isinstance(node, yaml.SequenceNode):
+        node.value[:] = [_text(item) for item in node.value]
+    elif isinstance(node, yaml.MappingNode):
+        node.value[:] = [(key, _text(item)) for key, item in node.value]
+
+
+def _text(node: yaml.Node) -> yaml.Node:
+    # A new node: an alias may use the old one where a number is meant.
+    number = node.tag in ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+    return yaml.ScalarNode("tag:yaml.org,2002:str", node.value) if number else node
+
+
+def of_yaml(text: str, prepare: Callable[[yaml.Node | None], None] = as_written) -> Any:
+    """What the YAML says. Raises yaml.YAMLError, RecursionError, ValueError and OverflowError."""
+    loader = _Once(text)
+    try:
+        node = loader.get_single_node()
+        prepare(node)
+        return None if node is None else loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+def _texts_of_job(node: yaml.Node | None) -> None:
+    job = _field(node, "job")
+    as_written(_field(job, "arguments"))
+    as_written(_field(job, "environment"))
+
+
+def _field(node: yaml.Node | None, name: str) -> yaml.Node | None:
+    if not isinstance(node, yaml.MappingNode):
+        return None
+    return next((value for key, value in node.value if key.value == name), None)
 
 
 def read_spec(path: str, kind: Literal["run", "cluster"] | None = None) -> dict[str, Any]:
@@ -72,19 +112,25 @@ def _parsed(path: str) -> dict[str, Any]:
             "Give the path of a YAML or JSON file, or - for standard input",
         ) from error
     try:
-        document = yaml.load(text, Loader=_Once)  # noqa: S506 - a SafeLoader
+        document = of_yaml(text, _texts_of_job)
     # Also for a date or a number that does not exist.
     except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:
         raise InvalidInput(
             "The spec is not YAML",
             f"{path}: {error}",
-            "Correct that line; examples/ has specs that work",
+            ESCAPES if is_escape(error) else "Correct that line; examples/ has specs that work",
         ) from error
     if not isinstance(document, dict):
         raise InvalidInput(
             "The spec is empty or no mapping", path, "Start from one of examples/*.yaml"
         )
     return document
+
+
+def is_escape(error: Exception) -> bool:
+    r"""Whether YAML stumbled over a \ in double quotes."""
+    problem = getattr(error, "problem", None) or ""
+    return "escape character" in problem or "escape sequence" in problem
 
 
 def _written_out(value: Any, known: dict[int, int]) -> int:

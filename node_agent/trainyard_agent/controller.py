@@ -35,6 +35,8 @@ from trainyard_agent.jobs.follow import Follower
 from trainyard_agent.jobs.forced_end import ForcedEnd
 from trainyard_agent.jobs.hollow_jobs import HollowJobs
 from trainyard_agent.jobs.hosts import Hosts
+from trainyard_agent.jobs.image_room import ImageRoom
+from trainyard_agent.jobs.log_times import LogWatch
 from trainyard_agent.jobs.other_jobs import OtherJobsWatch
 from trainyard_agent.jobs.progress import ProgressReader
 from trainyard_agent.jobs.queue_watch import QueueWatch
@@ -97,6 +99,8 @@ class Controller:
         self._link = LinkServer(config, key, self._links, self._make_registry())
         self._exports = self._make_exports()
         self._settings = SettingsWatch(config, self._slurm)
+        self._image_room = ImageRoom(config, self._attempts)
+        self._log_watch = LogWatch(self._attempts)
         self._others = OtherJobsWatch(self._slurm, min(60.0, config.heartbeat_seconds))
         self._commands = CommandServer(
             config.state_dir, self._handlers(), self._attempts.job_ended_somewhere
@@ -194,6 +198,8 @@ class Controller:
             self._syncing.watch(),
             self._others.watch(),
             self._settings.watch(),
+            self._image_room.watch(),
+            self._log_watch.watch(),
             self._heartbeats(),
             self._own_checks(),
         ]
@@ -225,7 +231,7 @@ class Controller:
 
     async def _logs(self, given: commands.Logs) -> commands.Tail:
         look = functools.partial(self._jobs.logs, given.run, given.attempt, given.lines)
-        return await asyncio.to_thread(look, bytes.fromhex(given.contains))
+        return await asyncio.to_thread(look, bytes.fromhex(given.contains), given.since)
 
     async def _nodes(self, _: commands.Nodes) -> dict[str, Any]:
         samples = self._table.samples(self._sampler.take())

@@ -184,6 +184,24 @@ def test_a_pruned_checkpoint_is_listed_as_such_whenever_and_however_often_it_is_
     ] == []
 
 
+def test_checkpoints_that_were_not_brought_to_a_new_filesystem_are_gone_however_often_told() -> (
+    None
+):
+    story = training()
+    for step in (20, 30, 40):
+        story.checkpoint(step)
+    story.end("failed", errorKind="signal", signal=9)
+    story.training()
+    story.checkpoint(50)
+    told = {"attempt": 2, "step": 40, "checkpoints": 1}
+    delivered(story, "run-restored.json", **told, brought=None)
+    assert [status for _, status in listed(story)] == ["whole"] * 4, "an older agent names none"
+    brought = ["checkpoints/step-000000000040-attempt-1"]
+    for _ in range(2):
+        delivered(story, "run-restored.json", **told, brought=brought)
+    assert listed(story) == [(50, "whole"), (40, "whole"), (30, "pruned"), (20, "pruned")]
+
+
 def test_what_became_of_checkpoints_is_listed_also_when_it_is_told_after_the_runs_end() -> None:
     story = training()
     story.checkpoint(20)

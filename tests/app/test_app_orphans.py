@@ -199,7 +199,7 @@ def test_an_orphan_that_holds_the_only_copy_of_a_run_is_kept() -> None:
     left_behind(story)
     now = story.world.clock.now()
     story.world.clusters.record("late", UnsavedRun(id="u", at=now, run_id="run-a", generation=1))
-    assert_kept(story, old_sweep(story), "late", "only copy of the checkpoints of run-a")
+    assert_kept(story, old_sweep(story), "late", "results of run-a that are in no verified export")
 
 
 def test_many_orphans_at_once_are_not_believed() -> None:

@@ -107,6 +107,35 @@ def test_a_lost_node_resumes_on_the_spare_from_the_last_whole_checkpoint() -> No
     assert ended == ("RunsEnded", 1, {"status": "Succeeded"})
 
 
+def test_copies_without_a_known_step_are_no_steps_and_an_attempt_names_what_was_there() -> None:
+    story = started()
+    for number in (1, 2):
+        path = f"watched/work+snapshot.pt-00/save-{number:012d}-step-{number:012d}-attempt-1"
+        story.checkpoint(number, path=path, source="work/snapshot.pt", counted=True)
+    story.lose(LOST)
+    assert "the newest whole checkpoint (copy 2 as far as is known)" in story.said
+    nodes = ["ip-127-0-1-13", "ip-127-0-1-14"]
+    story.send("AttemptStarted", run=story.run_id, attempt=2, jobId=story.job, nodes=nodes)
+    story.rest()
+    first, second = story.run.attempts
+    assert (first.began_with, second.began_with) == ("", "copy 2")
+    story.checkpoint(40)
+    page = story.world.runs.checkpoints(story.run_id, limit=9, token=None).items
+    assert sorted((found.step, found.counted) for found in page) == [
+        (1, True), (2, True), (40, False)
+    ]  # fmt: skip
+
+
+def test_the_newest_copy_is_named_and_not_the_one_with_the_largest_number() -> None:
+    story = started()
+    saves = [(1, 13, False), (2, 4, True), (3, 3, True)]
+    for number, step, counted in saves:
+        path = f"watched/work+snapshot.pt-00/save-{number:012d}-step-{step:012d}-attempt-1"
+        story.checkpoint(step, path=path, source="work/snapshot.pt", counted=counted)
+    story.lose(LOST)
+    assert "the newest whole checkpoint (copy 3 as far as is known)" in story.said
+
+
 def test_the_restart_goes_first_and_the_replacement_is_asked_for_behind_the_runs_back() -> None:
     story = started()
     order: list[str] = []

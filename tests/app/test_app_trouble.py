@@ -84,6 +84,43 @@ def test_a_lifecycle_script_that_hangs_ends_at_the_deadline_and_says_that_its_lo
     assert_gone(story)
 
 
+def test_a_slurm_daemon_that_does_not_start_is_named_while_the_run_waits_and_ends_it() -> None:
+    story = Story()
+    story.submit()
+    story.rest()
+    story.world.backend.advance(story.cluster.name, BackendStatus.IN_SERVICE)
+    why = "ip-1: slurmd does not listen on port 6818; its log says: no cgroup"
+    story.send("NodeUnhealthy", node="ip-1", check="slurm-daemon", severity="error", detail=why)
+    story.rest()
+    assert (story.run.status, story.run.reason) == (
+        "Provisioning",
+        f"Waiting for cluster '{story.cluster.name}': {why}",
+    )
+    for _ in range(5):
+        story.pass_time(61)
+    assert story.run.status == "Failed"
+    assert problem(story).code == "cluster-failed"
+    assert why in problem(story).detail
+    assert_gone(story)
+
+
+def test_a_slurm_daemon_that_starts_late_is_forgotten() -> None:
+    story = Story()
+    story.submit()
+    story.rest()
+    story.world.backend.advance(story.cluster.name, BackendStatus.IN_SERVICE)
+    for severity in ("error", "healthy"):
+        story.send(
+            "NodeUnhealthy", node="ip-1", check="slurm-daemon", severity=severity, detail="-"
+        )
+        story.world.clock.tick(1)
+    story.rest()
+    assert story.run.reason == f"Waiting for cluster '{story.cluster.name}' to be ready."
+    for _ in range(6):
+        story.pass_time(61)
+    assert story.run.status == "Provisioning"
+
+
 def test_a_lifecycle_log_that_cannot_be_read_does_not_hide_the_failure() -> None:
     story = Story()
     story.submit()
@@ -229,6 +266,18 @@ def test_a_job_whose_unanswered_submission_starts_late_is_stopped_and_exported()
     assert story.run.reason.startswith("Step 'submit' failed")
 
 
+def test_what_the_agent_says_of_a_field_is_the_runs_reason_as_it_is() -> None:
+    story = Story()
+    make_cluster(story)
+    words = "job.secrets: there is no secret 'jobs/missing' in Secrets Manager"
+    answer = json.dumps({"error": "secret-refused", "message": words})
+    story.world.commands.answer = lambda cluster, argv: CommandResult(1, answer, "")
+    story.submit(run_spec(cluster={"name": "shared"}))
+    story.rest()
+    assert (story.run.status, story.run.reason) == ("Failed", words)
+    assert (problem(story).code, problem(story).detail) == ("submit-failed", words)
+
+
 def never_answers(story: Story, *, starts: bool) -> None:
     """Every submission reaches the agent, but no answer comes back."""
 
@@ -297,7 +346,7 @@ def test_an_export_that_finds_the_disk_full_is_tried_three_times_then_the_cluste
     assert problem(story).code == "export-failed"
     assert "the disk of the controller is full" in problem(story).detail
     assert story.cluster.status == "Ready"
-    with pytest.raises(errors.ClusterInUse, match="only copy"):
+    with pytest.raises(errors.ClusterInUse, match="in no verified export"):
         delete_cluster(story.world.ports, story.cluster.name)
 
 
@@ -742,6 +791,20 @@ def test_a_controller_that_came_back_and_is_lost_again_is_told_again() -> None:
         assert story.said.count("The controller of cluster 'shared' is lost") >= 1
         controller_back(story)
     assert len(Book(story.world.clusters.facts("shared")).of(ClusterLost)) == 2
+
+
+def test_a_cluster_whose_controller_is_lost_is_kept_and_is_not_called_well() -> None:
+    story = Story()
+    story.submit(run_spec(export={"everySeconds": 60}, teardown="always"))
+    story.ready()
+    story.training()
+    lose_controller(story)
+    assert (story.run.status, story.cluster.status) == ("Failed", "Ready")
+    assert "is kept: what the run made is in no verified export." in story.said
+    other = "fs-0fedcba9876543210.fsx.us-east-1.amazonaws.com/hgfedcba"
+    with pytest.raises(errors.WrongState, match="its controller is silent since") as refused:
+        resume_run(story.world.ports, story.run_id, other)
+    assert f"trainyard cluster delete {story.cluster.name} --force" in refused.value.next_step
 
 
 def test_a_controller_that_sends_heartbeats_again_is_no_reason_to_stop_a_run() -> None:

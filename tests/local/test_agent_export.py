@@ -302,6 +302,7 @@ def test_what_is_too_large_or_leads_elsewhere_is_left_out_and_counted(
         1,
         8,
     )
+    assert manifest["links"] == [{"key": "output/last.pt", "target": "model.pt"}]
 
 
 class Failing:

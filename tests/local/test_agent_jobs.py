@@ -27,6 +27,8 @@ from tests.support.agent_jobs import (
 )
 from tests.support.waiting import eventually
 
+from trainyard_contracts.files import LogTimes
+
 assert TRAINER.count("lockstep(step)") == 2
 
 
@@ -62,6 +64,11 @@ def test_a_job_starts_steps_commits_checkpoints_and_succeeds(cluster: AgentClust
     eventually(
         "the log in S3", lambda: f"data/runs/{RUN}/logs/attempt-1.log" in cluster.sink.objects, 20
     )
+    times = f"data/runs/{RUN}/logs/attempt-1.times.json"
+    eventually("its times beside it", lambda: times in cluster.sink.objects, 20)
+    LogTimes.model_validate_json(cluster.sink.objects[times][0])
+    asked = ("logs", "--run", RUN, "--attempt", "1")
+    assert cluster.agent(*asked, "--since", "8640000") == cluster.agent(*asked)
     for trouble in ("NodeLost", "AgentSilent", "CheckpointRejected"):
         assert cluster.sink.of(trouble) == []
     assert_only_the_newest_checkpoints_are_kept(cluster)

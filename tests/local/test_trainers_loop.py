@@ -13,12 +13,15 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import psutil
 import pytest
 from tests.support import small_task
 from tests.support.forked_jobs import ForkedJob, running
+from tests.support.mlflow_server import MlflowServer, serving
+from tests.support.waiting import eventually
 
 from trainyard_job.checkpoints import checkpoint
 from trainyard_trainers.ddp import train as ddp
@@ -116,6 +119,34 @@ def test_a_run_that_is_stopped_again_and_again_has_the_losses_of_one_that_was_no
         losses.update(one.losses())
     assert stops == 4
     assert losses == whole.losses()
+    assert final_bytes(run_dir) == final_bytes(whole.run_dir)
+
+
+def test_a_tracker_has_one_run_for_all_attempts_and_one_that_is_away_costs_no_training(
+    tmp_path: Path, whole: ForkedJob
+) -> None:
+    tracker, run_dir = MlflowServer(), tmp_path / "run"
+
+    def points() -> list[dict[str, float]]:
+        return [point for run in tracker.runs.values() for point in run["metrics"]]
+
+    def another(known: set[float]) -> bool:
+        return any(point["step"] not in known for point in points())
+
+    with serving(tracker) as uri:
+        for attempt in (1, 2):
+            known = {point["step"] for point in points()}
+            with running(job(run_dir, attempt, pause=1.0, MLFLOW_TRACKING_URI=uri)) as one:
+                eventually("the tracker has another point", partial(another, known))
+                one.signal(signal.SIGTERM)
+                assert one.wait() == [143, 143], one.log()
+    assert len(tracker.runs) == 1
+    losses = whole.losses()
+    told = {int(point["step"]): point["value"] for point in points() if "loss" in point["key"]}
+    assert told == {step: pytest.approx(losses[step]) for step in told}
+    with running(job(run_dir, 3, MLFLOW_TRACKING_URI=uri)) as one:
+        assert one.wait() == [0, 0], one.log()
+        assert "the tracker mlflow" in one.log()
     assert final_bytes(run_dir) == final_bytes(whole.run_dir)
 
 

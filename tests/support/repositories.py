@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
+import ssl
 import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 WHO = {
@@ -120,18 +123,37 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_POST = answer
 
 
-class GitServer:
-    """`git http-backend` on loopback; `asked` are the Authorization headers that came."""
+class _Server(ThreadingHTTPServer):
+    def shutdown_request(self, request: Any) -> None:
+        """An answer without a length ends with the connection, which TLS has to say."""
+        if isinstance(request, ssl.SSLSocket):
+            with contextlib.suppress(OSError):
+                request.unwrap()
+        super().shutdown_request(request)
 
-    def __init__(self, root: Path, token: str = "", redirect: str = "") -> None:
+
+class GitServer:
+    """`git http-backend` on loopback; `asked` are the Authorization headers that came.
+
+    `certificate` is a file with a certificate and its key, for https.
+    """
+
+    def __init__(
+        self, root: Path, token: str = "", redirect: str = "", certificate: Path | None = None
+    ) -> None:
         self.root, self.token, self.redirect = root, token, redirect
         self.asked: list[str] = []
 
         class Handler(_Handler):
             server_of = self
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server = _Server(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}"
+        if certificate is not None:
+            self.url = self.url.replace("http:", "https:")
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
         threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
 
     def knows(self, authorization: str) -> bool:

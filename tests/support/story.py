@@ -220,17 +220,20 @@ class Story:
         )
         self.rest()
 
-    def checkpoint(self, step: int) -> None:
+    def checkpoint(self, step: int, **fields: object) -> None:
         path = f"checkpoints/step-{step:012d}-attempt-{self.attempt}"
         self.send(
             "CheckpointCommitted",
             run=self.run_id,
             attempt=self.attempt,
             step=step,
-            path=path,
-            bytes=3_100_000,
-            files=4,
-            committedAt=self.at,
+            **{
+                "path": path,
+                "bytes": 3_100_000,
+                "files": 4,
+                "committedAt": self.at,
+                **fields,
+            },
         )
 
     def prune(self, step: int) -> None:

@@ -152,15 +152,22 @@ class Client:
         lines: int = 100,
         kind: str = "job",
         contains: str | None = None,
+        since_seconds: int | None = None,
     ) -> Json:
         """{kind, attempt, source, text}: the tail of the job's or the lifecycle scripts' log.
 
-        `contains`: of its lines with this text.
+        `contains`: of its lines with this text. `since_seconds`: of what was printed in them.
         """
         return self._call(
             "GET",
             f"/v1/runs/{_segment(run_id)}/logs",
-            {"attempt": attempt, "lines": lines, "kind": kind, "contains": contains or None},
+            {
+                "attempt": attempt,
+                "lines": lines,
+                "kind": kind,
+                "contains": contains or None,
+                "sinceSeconds": since_seconds,
+            },
         )
 
     def metrics(self, run_id: str, *, since_seconds: int = 3600) -> Json:

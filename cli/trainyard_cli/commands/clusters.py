@@ -134,9 +134,11 @@ def delete(
             **document,
             "status": "Deleted",
         }
-    _print_cluster(context, document)
-    if document["status"] not in ("Deleted", "Failed"):
-        err.print(f"It is being deleted. Follow it with: trainyard cluster show {escape(cluster)}")
+    if context.json or document["status"] in ("Deleted", "Failed"):
+        _print_cluster(context, document)
+    else:  # its status may still be what it was
+        out.print(f"Deleting {escape(cluster)}.")
+        err.print(f"Follow it with: trainyard cluster show {escape(cluster)}")
     if document["status"] == "Failed":
         raise typer.Exit(FAILED)
 

@@ -79,7 +79,9 @@ def download(
 ) -> None:
     """Download what the run's verified export holds, or what was synced before there is one.
 
-    Each file's SHA-256 is checked.
+    Each file's SHA-256 is checked. A pattern brings only what it names. Without one all comes, also
+    the agent's copies of checkpoints (below watched/), which may be as large as all the rest;
+    'working' brings what the program left in its working directory.
 
     Again after an interruption it goes on where it was. A file that differs is never overwritten
     without --force.
@@ -97,7 +99,7 @@ def download(
     except KeyboardInterrupt:
         err.print("\nStopped. The same command goes on where it was.")
         raise typer.Exit(DETACHED) from None
-    _tell(context, found, place, pattern)
+    _tell(context, run, found, place, pattern)
 
 
 def _make(place: Path) -> None:
@@ -107,7 +109,7 @@ def _make(place: Path) -> None:
         (place / ".gitignore").write_text("*\n")
 
 
-def _tell(context: Context, found: Result, place: Path, pattern: str | None) -> None:
+def _tell(context: Context, run: str, found: Result, place: Path, pattern: str | None) -> None:
     if context.json:
         print_json(
             {
@@ -128,6 +130,13 @@ def _tell(context: Context, found: Result, place: Path, pattern: str | None) -> 
             f"to {escape(str(place))}{already}",
             soft_wrap=True,
         )
+        if found.watched_bytes:
+            err.print(
+                f"{bytes_text(found.watched_bytes)} of it are the agent's copies of checkpoints, "
+                "below watched/. A pattern leaves them out: "
+                f"trainyard run download {escape(run)} working",
+                soft_wrap=True,
+            )
         for key in found.kept[:20]:
             err.print(
                 f"[yellow]kept[/] {escape(plain(key))}: another file is there; --force replaces it",

@@ -165,7 +165,11 @@ def _plan(context: Context, spec: Json, upload: Json | None) -> Json:
         if upload is None or problem.code != "upload-incomplete":
             raise
         plan = {"warnings": ["The rest is planned once the directory is uploaded."]}
-    return {**plan, "upload": upload} if upload else plan
+    if upload is None:
+        return plan
+    # That the directory is not there yet is no news: it would go up first.
+    warnings = [one for one in plan.get("warnings") or [] if not one.startswith("job.workdir:")]
+    return {**plan, "warnings": warnings, "upload": upload}
 
 
 def _submit(
@@ -183,7 +187,8 @@ def _submit(
     run = context.client.submit_run(spec, idempotency_key=idempotency_key)
     if not context.json:
         err.print(f"Submitted [bold]{run['id']}[/]")
-        for warning in run.get("warnings") or []:
+        # Who watches reads them in the timeline.
+        for warning in [] if watch else run.get("warnings") or []:
             err.print(f"[yellow]warning[/] {escape(warning)}")
     if watch:
         _follow(context, run["id"])
@@ -309,6 +314,15 @@ def logs(
         str,
         typer.Option("--grep", metavar="TEXT", help="search all of the log for lines with it"),
     ] = "",
+    since: Annotated[
+        int | None,
+        typer.Option(
+            metavar="SECONDS",
+            min=1,
+            max=8_640_000,
+            help="only what was printed since then, of an ended attempt before its end",
+        ),
+    ] = None,
 ) -> None:
     """The tail of the job's log, in which all ranks of all nodes write."""
     context = context_of(typer_context)
@@ -322,15 +336,20 @@ def logs(
                 kind=kind,
                 attempt=attempt,
                 contains=text,
+                since=since,
             )
         return
-    log = context.client.logs(run, attempt=attempt, lines=lines, kind=kind, contains=text)
+    log = context.client.logs(
+        run, attempt=attempt, lines=lines, kind=kind, contains=text, since_seconds=since
+    )
     if context.json:
         print_json(log)
     elif log["text"]:
         _write_line(log["text"].rstrip("\n"))
     elif text:
         err.print(f"No line of the {kind} log has '{escape(text)}' in it.")
+    elif since:
+        err.print(f"Nothing was printed in {since} seconds, or there is no log.")
     else:
         elsewhere = (
             f" What the nodes said when they were made: trainyard run logs --kind lifecycle {run}"

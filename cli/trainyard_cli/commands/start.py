@@ -37,7 +37,8 @@ def init(
         raise _there(to)
     directory = to.absolute().parent
     found = look(directory, script)
-    text = spec_text(plain_name(directory.name), found, _cluster(context))
+    cluster = _cluster(context)
+    text = spec_text(plain_name(directory.name), found, cluster)
     try:
         with open(to, "x", encoding="utf-8") as file:
             file.write(text)
@@ -48,10 +49,34 @@ def init(
             "The spec cannot be written", f"{to}: {error.strerror}", "Give another place with --to"
         ) from error
     if context.json:
-        print_json({"file": str(to), "script": found.script, "recipe": found.recipe})
+        print_json(
+            {
+                "file": str(to),
+                "script": found.script,
+                "recipe": found.recipe,
+                "cluster": cluster.name,
+                "checkpoints": found.checkpoints,
+            }
+        )
         return
     out.print(str(to), markup=False, soft_wrap=True)
-    err.print(f"It runs {escape(found.script)}: {escape(found.because)}.", soft_wrap=True)
+    err.print(
+        f"It runs {escape(found.script)}: {escape(found.because)}. "
+        f"For another program change job.script in {escape(str(to))}.",
+        soft_wrap=True,
+    )
+    if cluster.name is not None:
+        err.print(
+            f"It uses cluster '{escape(cluster.name)}', which exists; for another one change "
+            f"'cluster' in {escape(str(to))}.",
+            soft_wrap=True,
+        )
+    if found.checkpoints:
+        err.print(
+            f"It seems to save {escape(', '.join(found.checkpoints))}: see checkpoint.watch in "
+            f"{escape(str(to))}.",
+            soft_wrap=True,
+        )
     for line in found.left_out:
         err.print(f"[yellow]warning[/] not taken over: {escape(line)}", soft_wrap=True)
     err.print(f"Next: trainyard run submit {escape(str(to))} --watch", soft_wrap=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ from rich.markup import escape
 
 from ..api.client import Json
 from ..context import Context
-from ..problems import DETACHED, ApiProblem
+from ..problems import DETACHED, ApiProblem, InvalidInput
 from ..screen.output import bytes_text, counted, err
 from ..terminal_text import plain
 
@@ -22,8 +23,9 @@ def prepared(
 
     Raises InvalidInput and what the client raises.
     """
-    from ..upload.workdir import brought_up, packed_workdir, with_workdir
+    from ..upload.workdir import brought_up, old_checkpoints, packed_workdir, with_workdir
 
+    _check_image(context, spec)
     try:
         packed = packed_workdir(spec, quiet=context.json)
         sent = 0
@@ -46,11 +48,24 @@ def prepared(
         "packs": len(packed.tree.packs),
         "sentPacks": sent,
         "skipped": found.skipped,
+        "oldCheckpoints": old_checkpoints(spec, packed),
         "largest": [{"path": path, "bytes": size} for path, size in found.largest()],
     }
     if not context.json:
         _tell(upload, str(found.root), dryrun=dryrun)
     return with_workdir(spec, packed.id), upload
+
+
+def _check_image(context: Context, spec: Mapping[str, Any]) -> None:
+    """No cluster of the local cloud could ever run it, so nothing need go up to learn that."""
+    job = spec.get("job")
+    if isinstance(job, dict) and job.get("image") and context.client.connection.local is not None:
+        raise InvalidInput(
+            "The local cloud runs no containers",
+            f"job.image: {job['image']}",
+            "Leave it out here with --set job.image=null; the nodes' own Python then runs the "
+            "program, with the packages of job.pythonEnvironment",
+        )
 
 
 def _check(context: Context, spec: Mapping[str, Any]) -> None:
@@ -77,6 +92,13 @@ def _tell(upload: Json, root: str, *, dryrun: bool) -> None:
     if dryrun and upload["largest"]:
         largest = [f"{plain(one['path'])} {bytes_text(one['bytes'])}" for one in upload["largest"]]
         err.print(f"Largest: {escape(', '.join(largest))}", soft_wrap=True)
+    if old := upload["oldCheckpoints"]:
+        names = ", ".join(plain(path) for path in old[:3]) + (" and more" if len(old) > 3 else "")
+        err.print(
+            f"[yellow]warning[/] {escape(names)} fits checkpoint.watch and goes along, so the run "
+            "begins with it; name it in .trainyardignore if it should begin anew",
+            soft_wrap=True,
+        )
     for path in upload["skipped"][:5]:
         err.print(
             f"[yellow]warning[/] {escape(plain(path))} is no file (a socket, FIFO or device) and "
@@ -93,5 +115,8 @@ def print_differences(found: Iterable[tuple[str, Any, Any]]) -> None:
 
 
 def _shown(value: Any) -> str:
-    text = "-" if value is None else plain(str(value)).replace("\n", " ")
+    if value is None:
+        return "-"
+    written = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = plain(written).replace("\n", " ")
     return text if len(text) <= 60 else f"{text[:57]}..."

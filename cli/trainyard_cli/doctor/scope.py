@@ -43,7 +43,7 @@ class Scope:
             field = ".".join(str(part) for part in first["loc"])
             raise InvalidInput(
                 "The spec is not valid",
-                f"{field}: {first['msg']}",
+                f"{field}: {first['msg'].removeprefix('Value error, ')}",
                 "Correct it first; --dryrun tells all that is wrong",
             ) from None
 

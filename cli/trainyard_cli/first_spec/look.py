@@ -19,6 +19,11 @@ from ..problems import InvalidInput
 _COMMAND_FILES = ("*.sh", "Makefile", "README*", "scripts/*.sh")
 _ACCELERATE_FILES = ("accelerate*.y*ml", "default_config.y*ml", "configs/accelerate*.y*ml")
 _USUAL = ("train.py", "main.py", "run.py")
+_PLAINLY = re.compile(r"\bpython3? (?:-u )?(?:\./)?([\w./-]+\.py)\b")
+#: Files of Python that are there for other purposes.
+_NO_PROGRAM = re.compile(r"setup\.py|conftest\.py|test_.*|.*_test\.py|__init__\.py|_.*")
+#: A name in quotes, as torch.save is given one; {} in it change from save to save.
+_SAVED = re.compile(r"""["']((?:[\w./-]|\{[\w.:+ ]*\})+\.(?:pt|pth|ckpt|pth\.tar))["']""")
 _MOST_BYTES = 1024 * 1024
 #: The launchers' options that say how many processes and nodes there are.
 _PROCESSES = ("--nproc-per-node", "--nproc_per_node", "--num_gpus", "--num-gpus")
@@ -47,6 +52,8 @@ class Found:
     left_out: list[str] = field(default_factory=list)
     #: Where recipe, processes and requirements were read.
     sources: list[str] = field(default_factory=list)
+    #: What the program's own checkpoints seem to be called.
+    checkpoints: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -75,6 +82,7 @@ def look(directory: Path, script: str | None = None) -> Found:
     elif not found.sources and not _is_parallel(directory / found.script):
         found.recipe = "command"
     _add_requirements(directory, found)
+    found.checkpoints = _checkpoints(directory / found.script)
     return found
 
 
@@ -83,24 +91,67 @@ def _chosen(directory: Path, script: str | None, commands: Sequence[_Command]) -
         if not (directory / script).is_file():
             raise InvalidInput("There is no such program", script, "Give the path of a Python file")
         return Found(script, "you named it")
-    started = {one.script: one.source for one in commands}
-    if len(started) == 1:
-        (name, source), *_ = started.items()
-        return Found(name, f"{source} starts it")
-    if (directory / _USUAL[0]).is_file():
-        return Found(_USUAL[0], "of its name")
-    mains = sorted(path.name for path in directory.glob("*.py") if _has_main(path))
-    if len(mains) == 1:
-        return Found(mains[0], "it is the only one with __main__")
-    usual = [name for name in _USUAL if (directory / name).is_file()]
-    if usual:
-        return Found(usual[0], "of its name")
-    several = ", ".join(mains) or "no Python file with __main__"
+    for choose in (_started, _train, _plainly_started, _only_main, _usual, _only_one):
+        found = choose(directory, commands)
+        if found is not None:
+            return found
+    several = ", ".join(_programs(directory)) or "no Python file"
     raise InvalidInput(
         "It is not clear which program to run",
         f"{directory.resolve()} has {several}",
         "Name it: trainyard init SCRIPT",
     )
+
+
+# -- which program is meant, the clearest sign first ---------------------------------------------
+def _started(_directory: Path, commands: Sequence[_Command]) -> Found | None:
+    started = {one.script: one.source for one in commands}
+    if len(started) != 1:
+        return None
+    (name, source), *_ = started.items()
+    return Found(name, f"{source} starts it")
+
+
+def _train(directory: Path, _commands: Sequence[_Command]) -> Found | None:
+    return Found(_USUAL[0], "of its name") if (directory / _USUAL[0]).is_file() else None
+
+
+def _plainly_started(directory: Path, _commands: Sequence[_Command]) -> Found | None:
+    """`python PROGRAM` in a README or the like."""
+    started = {
+        found: source
+        for source, line in _lines(directory)
+        for found in _PLAINLY.findall(line)
+        if (directory / found).is_file() and not _NO_PROGRAM.match(Path(found).name)
+    }
+    if len(started) != 1:
+        return None
+    (name, source), *_ = started.items()
+    return Found(name, f"{source} starts it")
+
+
+def _only_main(directory: Path, _commands: Sequence[_Command]) -> Found | None:
+    mains = [name for name in _programs(directory) if _has_main(directory / name)]
+    return Found(mains[0], "it is the only one with __main__") if len(mains) == 1 else None
+
+
+def _usual(directory: Path, _commands: Sequence[_Command]) -> Found | None:
+    for place in ("", "src/", "scripts/"):
+        for name in _USUAL:
+            if (directory / place / name).is_file():
+                return Found(f"{place}{name}", "of its name")
+    inner = sorted(directory.glob(f"[!.]*/{_USUAL[0]}"))
+    return Found(str(inner[0].relative_to(directory)), "of its name") if len(inner) == 1 else None
+
+
+def _only_one(directory: Path, _commands: Sequence[_Command]) -> Found | None:
+    programs = _programs(directory)
+    return Found(programs[0], "it is the only Python file") if len(programs) == 1 else None
+
+
+def _programs(directory: Path) -> list[str]:
+    names = sorted(path.name for path in directory.glob("*.py"))
+    return [name for name in names if not _NO_PROGRAM.match(name)]
 
 
 def _text(path: Path) -> str:
@@ -132,14 +183,31 @@ def _is_parallel(path: Path) -> bool:
     )  # fmt: skip
 
 
+def _checkpoints(script: Path) -> list[str]:
+    """Patterns of what the program saves; none where it has Trainyard's own checkpoints."""
+    text = _text(script)
+    if "trainyard_job" in text:
+        return []
+    found = ["**/checkpoint-*"] if re.search(r"\bTrainingArguments\(", text) else []
+    if re.search(r"\btorch\.save\(", text):
+        names = (re.sub(r"\{[^{}]*\}", "*", name) for name in _SAVED.findall(text))
+        found += [name.removeprefix("./") for name in names if not name.startswith(("/", ".."))]
+    return list(dict.fromkeys(found))[:4]
+
+
 def _commands(directory: Path) -> Iterator[_Command]:
+    for source, line in _lines(directory):
+        found = _command(source, line)
+        if found is not None and (directory / found.script).is_file():
+            yield found
+
+
+def _lines(directory: Path) -> Iterator[tuple[str, str]]:
+    """What people wrote down, with the name of its file."""
     for pattern in _COMMAND_FILES:
         for path in sorted(directory.glob(pattern)):
             text = _text(path).replace("\\\n", " ")
-            for line in text.splitlines():
-                found = _command(path.name, line.strip(" \t@$"))
-                if found is not None and (directory / found.script).is_file():
-                    yield found
+            yield from ((path.name, line.strip(" \t@$`")) for line in text.splitlines())
 
 
 def _command(source: str, line: str) -> _Command | None:

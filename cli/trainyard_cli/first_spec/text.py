@@ -26,6 +26,7 @@ def spec_text(name: str, found: Found, cluster: Cluster) -> str:
         f"name: {name}",
         _cluster(name, cluster, found.nodes or 1),
         _job(found, cluster),
+        *_checkpoints(found),
         _rest(),
     ]
     return "\n".join(parts) + "\n"
@@ -50,7 +51,8 @@ def _head(found: Found) -> str:
 def _cluster(name: str, cluster: Cluster, nodes: int) -> str:
     if cluster.name is not None:
         others = f"  # also there: {', '.join(cluster.others)}\n" if cluster.others else ""
-        return f"cluster:\n{others}  name: {cluster.name}"
+        there = "# It is there already. For one of the run's own write 'spec' in place of 'name'.\n"
+        return f"{there}cluster:\n{others}  name: {cluster.name}"
     place = (
         "  # The local cloud takes network and filesystem as they are; on AWS they are your own:\n"
         "  # private subnets, a security group that allows all traffic to itself, FSx for Lustre.\n"
@@ -70,7 +72,8 @@ def _cluster(name: str, cluster: Cluster, nodes: int) -> str:
         f"    name: {name}\n"
         "    instanceGroups:\n"
         "      - {name: controller, role: controller, instanceType: ml.c5.xlarge, count: 1}\n"
-        "      # A spare takes the place of a lost node within seconds.\n"
+        "      # job.nodes of these at most, so raise both. A spare takes the place of a lost\n"
+        "      # node within seconds.\n"
         "      - {name: workers, role: worker, instanceType: ml.c5.xlarge, "
         f"count: {nodes}, spares: 1}}\n"
         "    network:\n"
@@ -104,6 +107,21 @@ def _job(found: Found, cluster: Cluster) -> str:
         lines += ["  pythonEnvironment:", "    kind: venv", "    requirements:"]
         lines += [f"      - {json.dumps(line)}" for line in found.requirements[:200]]
     return "\n".join(lines)
+
+
+def _checkpoints(found: Found) -> list[str]:
+    """Only a person knows whether the program loads what it saves, so it stays a comment."""
+    if not found.checkpoints:
+        return []
+    one = found.checkpoints
+    pattern = json.dumps(one[0]) if len(one) == 1 else _flow(one)
+    return [
+        "# The program seems to save such files. If it loads the newest one when it starts, take\n"
+        "# away the marks: whole copies are kept, and one is put back where its own is torn or\n"
+        "# missing (docs/programs/watched.md).\n"
+        "# checkpoint:\n"
+        f"#   watch: {{pattern: {pattern}}}"
+    ]
 
 
 def _rest() -> str:

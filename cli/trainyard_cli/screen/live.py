@@ -16,8 +16,9 @@ from rich.text import Text
 
 from ..api.client import Client, Json
 from ..problems import CliError, Unreachable
-from .output import bytes_text, moment, scheduler_word, styled, table
+from .output import bytes_text, counted, moment, scheduler_word, styled, table
 from .snapshot import Snapshot, Watcher
+from .words import began_with, mark
 
 POLL_SECONDS = 1.0
 #: A plain log gets a line about steps this often.
@@ -171,7 +172,7 @@ def training_line(snapshot: Snapshot) -> str:
         parts.append(f"loss {snapshot.loss:.5f}{older}")
     whole = [found for found in snapshot.checkpoints if found["status"] == "whole"]
     if whole:
-        parts.append(f"{len(whole)} checkpoints, newest at step {whole[0]['step']}")
+        parts.append(f"{counted(len(whole), 'checkpoint')}, newest at {mark(whole[0])}")
     return ", ".join(parts)
 
 
@@ -225,21 +226,18 @@ def _head(snapshot: Snapshot) -> Table:
     grid.add_row("[bold]Status[/]", f"{styled(run['status'])}  {escape(run.get('reason') or '')}")
     grid.add_row("[bold]Training[/]", escape(training_line(snapshot)))
     if attempt:
-        resumed = (
-            f", resumed after step {attempt['resumedFrom']}"
-            if attempt.get("resumedFrom") is not None
-            else ""
-        )
+        start = began_with(attempt)
         grid.add_row(
             "[bold]Attempt[/]",
             escape(
                 f"{attempt['number']} on "
-                f"{', '.join(attempt.get('nodes') or []) or 'no nodes yet'}{resumed}"
+                f"{', '.join(attempt.get('nodes') or []) or 'no nodes yet'}"
+                f"{f', began with {start}' if start else ''}"
             ),
         )
     there = [found for found in snapshot.checkpoints if found["status"] != "pruned"]
     kept = [
-        f"{found['step']}{'' if found['status'] == 'whole' else ' [red]torn[/]'}"
+        mark(found).removeprefix("step ") + ("" if found["status"] == "whole" else " [red]torn[/]")
         for found in there[:8]
     ]
     grid.add_row("[bold]Checkpoints[/]", " ".join(reversed(kept)) or "-")
@@ -338,18 +336,25 @@ def follow_log(
     kind: str,
     attempt: int | None,
     contains: str = "",
+    since: int | None = None,
 ) -> Json:
     """Write the log's tail and what is added to it until the run ends; returns the run.
 
-    A new attempt's log follows the old one's. `contains`: only lines with this text.
+    A new attempt's log follows the old one's. `contains`: only lines with this text. `since`: only
+    what was printed in so many last seconds, and from then on.
     """
+    began = time.monotonic()
     seen: list[str] = []
     seen_attempt: int | None = None
     while True:
         run = client.run(run_id)
         with contextlib.suppress(Unreachable):
             log = client.logs(
-                run_id, attempt=attempt, lines=max(lines, 200) if seen else lines, kind=kind
+                run_id,
+                attempt=attempt,
+                lines=max(lines, 200) if seen else lines,
+                kind=kind,
+                since_seconds=since and since + int(time.monotonic() - began),
             )
             tail = log["text"].splitlines()
             if log["attempt"] != seen_attempt:
@@ -364,8 +369,10 @@ def follow_log(
 
 
 def overlap(before: Sequence[str], now: Sequence[str]) -> int:
-    """How many lines at the start of `now` were at the end of `before` already."""
+    """How many lines at the start of `now` were there before: they end with those of `before`."""
     for size in range(min(len(before), len(now)), 0, -1):
         if list(before[-size:]) == list(now[:size]):
             return size
-    return 0
+    size = len(before)  # `now` may begin earlier
+    ends = range(size + 1, len(now) + 1) if before else ()
+    return next((end for end in ends if list(before) == list(now[end - size : end])), 0)

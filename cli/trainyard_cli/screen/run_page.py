@@ -22,6 +22,7 @@ from .output import (
     styled,
     table,
 )
+from .words import began_with, mark
 
 Json = dict[str, Any]
 
@@ -81,7 +82,11 @@ def _duration(run: Json) -> str | None:
 def _progress(run: Json, checkpoints: Sequence[Json]) -> Json:
     """Step and loss, of a run that ended those at its end."""
     latest = run.get("latest") or {}
-    steps = [found["step"] for found in checkpoints if found["status"] != "rejected"]
+    steps = [
+        found["step"]
+        for found in checkpoints
+        if found["status"] != "rejected" and not found.get("counted")
+    ]
     return {
         "step": latest["step"]
         if latest.get("step") is not None
@@ -166,7 +171,7 @@ def _print_attempts(run: Json) -> None:
             found.get("jobId") or "-",
             escape(", ".join(found["nodes"])),
             moment(found.get("startedAt")),
-            "-" if found.get("resumedFrom") is None else found["resumedFrom"],
+            began_with(found) or "-",
             found.get("outcome") or "-",
             escape(found["reason"]),
         )
@@ -175,7 +180,7 @@ def _print_attempts(run: Json) -> None:
     if rows:
         out.print("\n[bold]Attempts[/]")
         print_table(
-            table(["#", "job", "nodes", "started", "resumed from", "outcome", "reason"], rows)
+            table(["#", "job", "nodes", "started", "began with", "outcome", "reason"], rows)
         )
 
 
@@ -209,7 +214,7 @@ def _print_checkpoints(checkpoints: Sequence[Json]) -> None:
     pruned = len(checkpoints) - len(there)
     rows = [
         (
-            found["step"],
+            mark(found).removeprefix("step "),
             found["attempt"],
             styled(found["status"]),
             bytes_text(found["bytes"]),
@@ -217,5 +222,5 @@ def _print_checkpoints(checkpoints: Sequence[Json]) -> None:
         )
         for found in there
     ]
-    out.print(f"\n[bold]Checkpoints[/]{f' [dim]({pruned} older pruned)[/]' if pruned else ''}")
+    out.print(f"\n[bold]Checkpoints[/]{f' [dim]({pruned} removed or lost)[/]' if pruned else ''}")
     print_table(table(["step", "attempt", "state", "size", "committed"], rows))

@@ -43,7 +43,11 @@ class Snapshot:
         return max(
             [
                 *sampled,
-                *[found["step"] for found in self.checkpoints if found["attempt"] == number],
+                *[
+                    found["step"]
+                    for found in self.checkpoints
+                    if found["attempt"] == number and not found.get("counted")
+                ],
             ],
             default=None,
         )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ..api.client import Client
@@ -84,6 +85,29 @@ def brought_up(
         f"job.workdir: '{plain(name)}' changed in each of {TRIES} tries",
         "Stop what writes it, or name it in .trainyardignore",
     )
+
+
+def old_checkpoints(spec: Mapping[str, Any], packed: Packed) -> list[str]:
+    """What goes up and has the name of a checkpoint that the run watches for."""
+    checkpoint = spec.get("checkpoint")
+    watch = checkpoint.get("watch") if isinstance(checkpoint, dict) else None
+    given = watch.get("pattern") if isinstance(watch, dict) else None
+    patterns = [one.split("/") for one in _several(given)]
+    paths = {file.path for file in packed.tree.files}
+    paths |= {str(parent) for path in paths for parent in PurePosixPath(path).parents}
+    return sorted(path for path in paths if any(_fits(path.split("/"), one) for one in patterns))
+
+
+def _several(given: Any) -> list[str]:
+    return [one for one in (given if isinstance(given, list) else [given]) if isinstance(one, str)]
+
+
+def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    if not pattern or not parts:
+        return not parts and all(one == "**" for one in pattern)
+    if pattern[0] == "**":
+        return _fits(parts, pattern[1:]) or _fits(parts[1:], pattern)
+    return fnmatchcase(parts[0], pattern[0]) and _fits(parts[1:], pattern[1:])
 
 
 def _given(spec: Mapping[str, Any]) -> str | None:

@@ -20,6 +20,8 @@ UNKNOWN_COMMAND = "the first argument must be one of"
 #: The agent's error of a job that cannot be given what it reads; the message is for the user.
 INPUT_REFUSED = "input-refused"
 HIGHEST_ATTEMPT, MOST_LINES = 100_000, 10_000
+#: How far back a log is asked for: 100 days.
+LONGEST_SECONDS = 8_640_000
 NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,254}")
 #: What an agent of this version can do that not every job needs (`submit --needs`).
 FEATURES = ("watch", "progress", "image", "start", "inputs", "sync")
@@ -226,7 +228,8 @@ class Export(Command):
 class Logs(Command):
     """The tail of the attempt's log, or of those of its lines that contain a text.
 
-    `contains`: that text's bytes, so that no word of a user's is on a command line.
+    `contains`: that text's bytes, so that no word of a user's is on a command line. `since`: only
+    what was printed in so many last seconds, of an ended attempt before its end; 0: all.
     """
 
     name: ClassVar[str] = "logs"
@@ -236,6 +239,7 @@ class Logs(Command):
     contains: str = _option(
         _text(r"(?:[0-9a-f]{2}){0,400}", "at most 400 bytes in hexadecimal digits"), ""
     )
+    since: int = _option(_number(LONGEST_SECONDS), 0)
 
 
 @dataclass(frozen=True)

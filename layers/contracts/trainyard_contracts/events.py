@@ -156,6 +156,9 @@ class CheckpointRejected(RunEvent):
     step: int
     path: str
     reason: str
+    counted: bool = Field(
+        default=False, description="the step is not known: it counts the copies of this name"
+    )
 
 
 class CheckpointPruned(RunEvent):
@@ -171,6 +174,9 @@ class CheckpointRestored(RunEvent):
     source: str = Field(description="the program's file or directory, relative to the run's")
     path: str = Field(default="", description="of the copy that was put back; '' = there was none")
     step: int | None = Field(default=None, description="of that copy")
+    counted: bool = Field(
+        default=False, description="the step is not known: it counts the copies of this name"
+    )
     reason: str = Field(description="what was wrong with the program's own")
     set_aside: str = Field(default="", description="where the program's own is now")
 
@@ -208,6 +214,11 @@ class RunRestored(RunEvent):
     age_seconds: float = Field(description="of what was brought")
     step: int | None = Field(default=None, description="of the newest checkpoint that is whole")
     checkpoints: int = 0
+    brought: list[str] | None = Field(
+        default=None,
+        description="paths of the checkpoints that are there now, relative to the run's "
+        "directory: the others are gone; null: not said",
+    )
     files: int = Field(default=0, description="of the program's")
     bytes: int = 0
     seconds: float = 0

@@ -186,6 +186,7 @@ class BundleGit(Lenient):
     path: str | None = None
     secret: str | None = Field(default=None, description="its name; never its value")
     known_hosts: list[str] = Field(default_factory=list)
+    ca_certificate: str | None = None
     prefix: str = Field(description="of the bundle's own bucket, without a slash at its end")
 
 
@@ -293,6 +294,13 @@ class ExportedObject(Lenient):
     )
 
 
+class KeptLink(Lenient):
+    """A symbolic link of the program's to something in the same directory as it."""
+
+    key: str = Field(description="as a file there would have it")
+    target: str = Field(description="relative to the link")
+
+
 class ExportManifest(Lenient):
     """export-manifest.json, written last, after HeadObject verified every object."""
 
@@ -302,6 +310,7 @@ class ExportManifest(Lenient):
     run_id: str
     created_at: datetime
     objects: list[ExportedObject]
+    links: list[KeptLink] = Field(default_factory=list)
     last_step: int | None = Field(
         default=None, description="step of the newest whole checkpoint exported"
     )
@@ -329,6 +338,22 @@ class ExportManifest(Lenient):
     )
 
 
+class LogMark(Lenient):
+    """At this time so many bytes of a log were still to come."""
+
+    at: int = Field(ge=0, lt=LATEST, description="seconds since the epoch")
+    left: int = Field(ge=0, description="bytes from there to the log's end")
+
+
+class LogTimes(Lenient):
+    """attempt-<n>.times.json beside a log that is kept: when its parts were printed."""
+
+    schema_name: Literal["trainyard.log-times.v1"] = Field(
+        default="trainyard.log-times.v1", alias="schema"
+    )
+    marks: list[LogMark] = Field(description="oldest first")
+
+
 class SyncedObject(ExportedObject):
     """One file of a sync; its object is named by its SHA-256."""
 
@@ -346,6 +371,7 @@ class SyncManifest(Lenient):
     attempt: int = Field(ge=1)
     created_at: datetime
     objects: list[SyncedObject]
+    links: list[KeptLink] = Field(default_factory=list)
     last_step: int | None = Field(default=None, description="of the newest checkpoint in it")
 
 

@@ -112,6 +112,22 @@ class GitSpec(Strict):
         "them; default: those in /etc/ssh/ssh_known_hosts of the controller. A key that is in "
         "neither is refused",
     )
+    ca_certificate: (
+        Annotated[
+            str,
+            matching(
+                r"^\s*(-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----\s*)+$",
+                "must be certificates in PEM, from '-----BEGIN CERTIFICATE-----' to "
+                "'-----END CERTIFICATE-----', and nothing else",
+                max_length=16384,
+            ),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="https: the certificate (PEM) of the authority that signed the server's own, "
+        "where it is none that the controller knows; no other authority then counts",
+    )
 
     @rule
     def _with_key(self) -> GitSpec:
@@ -122,4 +138,6 @@ class GitSpec(Strict):
             )
         if self.known_hosts and not is_ssh(self.url):
             raise ValueError("knownHosts: only a server that is reached by ssh has such keys")
+        if self.ca_certificate is not None and not self.url.startswith("https://"):
+            raise ValueError("caCertificate: only a server that is reached by https has one")
         return self

@@ -61,6 +61,8 @@ IMAGE, IMAGE_MOUNTS = "image.txt", "image-mounts.txt"
 IMAGES = "container-images"
 #: In an attempt's directory: what its processes print.
 JOB_LOG = "job.log"
+#: In an attempt's directory: how long its log was at which time.
+LOG_TIMES = "job.log.times"
 #: In an attempt's directory: the last finished step.
 PROGRESS = "progress.json"
 #: In an attempt's directory: the metrics that the program reported, as curves.
@@ -127,6 +129,11 @@ def bundle_key(run: str, attempt: int) -> str:
 def log_name(attempt: int | str) -> str:
     """Of an attempt's whole log, in a run's prefix and in its export."""
     return f"{LOGS}/attempt-{attempt}.log"
+
+
+def log_times_key(log: str) -> str:
+    """Beside a log that is kept in S3: when its parts were printed."""
+    return f"{log.removesuffix('.log')}.times.json"
 
 
 def log_key(run: str, attempt: int) -> str:

@@ -5,6 +5,7 @@ Every function returns a sentence about what is wrong and what would be right, o
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable, Mapping
 
@@ -22,6 +23,14 @@ SYSTEM_ACCOUNTS = frozenset({
     "www-data", "backup", "list", "irc", "gnats", "nobody", "messagebus", "sshd", "syslog",
     "tcpdump", "ubuntu", "ec2-user", "ssm-user", "slurm", "munge", "mysql", "docker", "trainyard",
     "systemd-network", "systemd-resolve", "systemd-timesync",
+})  # fmt: skip
+#: What launchers give each process: torch's elastic agent, DeepSpeed's launch.py and our mpirun.
+LAUNCHERS_NAMES = frozenset({
+    "RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK", "ROLE_NAME", "CROSS_RANK",
+    "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE", "ROLE_WORLD_SIZE", "LOCAL_SIZE",
+    "CROSS_SIZE", "MASTER_ADDR", "MASTER_PORT",
+    "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS",
+    "TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_ERROR_FILE",
 })  # fmt: skip
 _SEGMENT = re.compile(r"[A-Za-z0-9_.-]+")
 
@@ -104,3 +113,42 @@ def file_and_directory(paths: Collection[str]) -> str | None:
                     "rename one of them"
                 )
     return None
+
+
+def launchers_name(names: Iterable[str], recipe: str) -> str | None:
+    """Refuse a variable that the recipe's launcher sets: the program would not see the user's.
+
+    Recipe 'command' has no launcher, and a program may need them to be set.
+    """
+    for name in names if recipe != "command" else ():
+        if name in LAUNCHERS_NAMES or name.startswith("OMPI_COMM_WORLD_"):
+            return (
+                f"'{name}' is set by the launcher (recipe '{recipe}') for each process; remove it, "
+                "and say with 'nodes' and 'processesPerNode' how many there are"
+            )
+    return None
+
+
+def text_of(value: object) -> object:
+    """A number as text, where only one text can be meant; anything else as it is.
+
+    Raises ValueError for what must be put in quotes.
+    """
+    if isinstance(value, bool):
+        raise ValueError(
+            "must be a text; true and false are written in several ways (True, yes, 1), so put the "
+            f"one that the program reads in quotes: '{str(value).lower()}'"
+        )
+    if value is None:
+        raise ValueError("must be a text, not null; put it in quotes ('' is the empty text)")
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        text = repr(value)
+        if not math.isfinite(value) or "e" in text:
+            raise ValueError(
+                "must be a text, or a number without an exponent; put this one in quotes, as the "
+                f"program reads it: '{text}'"
+            )
+        return text
+    return value

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, field_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    StringConstraints,
+    WithJsonSchema,
+    field_validator,
+)
 
 from . import places, spec_rules
 from .base import (
@@ -17,6 +23,7 @@ from .base import (
     matching,
     relative_path,
     rule,
+    told,
 )
 from .cluster_base import Requirement
 from .cluster_specs import ClusterSpec
@@ -24,12 +31,26 @@ from .git_code import GitSpec
 from .images import ImageName, is_file
 from .inputs import InputSpec, S3Prefix, is_s3, meeting, misplaced
 from .recipe_names import RecipeName
-from .watching import ProgressSetting, WatchSpec, progress_setting
+from .watching import ProgressSetting, WatchSpec
 
 #: EC2's instance types with Neuron devices begin so.
 NEURON_FAMILIES = ("trn", "inf2")
-PlainText = Annotated[
-    str, matching(r"^[^\x00]*$", "must not contain the NUL character", max_length=4096)
+_PLAIN = told(r"^[^\x00]*$", "must not contain the NUL character")
+_LONGEST = 4096
+#: What a program is given is text. YAML and JSON know numbers, so a number becomes its text.
+TextOrNumber = Annotated[
+    str,
+    StringConstraints(pattern=_PLAIN, max_length=_LONGEST),
+    BeforeValidator(spec_rules.text_of),
+    # The same for what is sent and for what is answered, so that the API has one JobSpec.
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "pattern": _PLAIN, "maxLength": _LONGEST},
+                {"type": "number"},
+            ]
+        }
+    ),
 ]
 EnvironmentName = Annotated[
     str,
@@ -152,11 +173,17 @@ class JobSpec(Strict):
         description="a commit of a git repository that becomes the program's working directory, "
         "in place of an upload",
     )
-    arguments: list[PlainText] = Field(
-        default_factory=list, max_length=256, description="what the program is given"
+    arguments: list[TextOrNumber] = Field(
+        default_factory=list,
+        max_length=256,
+        description="what the program is given; a number is taken as its text",
     )
-    environment: Annotated[dict[EnvironmentName, PlainText], judged(_free_names)] = Field(
-        default_factory=dict, max_length=128, description="variables that the program finds set"
+    environment: Annotated[dict[EnvironmentName, TextOrNumber], judged(_free_names)] = Field(
+        default_factory=dict,
+        max_length=128,
+        description="variables that the program finds set; "
+        "a number is taken as its text; those that the recipe's launcher sets (RANK, MASTER_ADDR) "
+        "are refused",
     )
     secrets: Annotated[dict[EnvironmentName, SecretReference], judged(_free_names)] = Field(
         default_factory=dict,
@@ -207,6 +234,9 @@ class JobSpec(Strict):
             )
         if both := sorted(set(self.environment) & set(self.secrets)):
             raise ValueError(f"secrets: {both[0]} is in 'environment', too; remove it there")
+        for field, names in (("environment", self.environment), ("secrets", self.secrets)):
+            if problem := spec_rules.launchers_name(names, self.recipe):
+                raise ValueError(f"{field}: {problem}")
         if self.image is not None and self.python_environment is not None:
             raise ValueError(
                 "image: a job in an image has the image's Python and packages; remove "
@@ -245,8 +275,8 @@ class JobSpec(Strict):
         if self.nodes > have:
             return (
                 "nodes",
-                f"{self.nodes} nodes asked, but {where} has {have} worker nodes; "
-                f"ask for at most {have}",
+                f"{self.nodes} nodes asked, but {where} has "
+                f"{have} worker node{'' if have == 1 else 's'}; ask for at most {have}",
             )
         shared = cluster.shared_filesystem.mount_path
         if self.image and is_file(self.image) and not self.image.startswith(f"{shared}/"):
@@ -438,8 +468,6 @@ class RunSpec(Strict):
         "made for this run, 'never' for an existing one",
     )
 
-    _progress = field_validator("progress", mode="before")(progress_setting)
-
     @rule
     def _apart(self) -> RunSpec:
         if problem := meeting(self.inputs, self.job.files):
@@ -456,8 +484,21 @@ class RunSpec(Strict):
                 )
             return self
         if unfit := self.unfit(spec):
-            raise ValueError(f"{unfit[0]}: {unfit[1]}")
+            raise ValueError(f"{unfit[0]}: {unfit[1]}{self._or_more(unfit[0], spec)}")
         return self
+
+    def _or_more(self, field: str, cluster: ClusterSpec) -> str:
+        """The other way out, where the run's own cluster has too few nodes."""
+        workers = cluster.workers(self.job.partition)
+        if field != "job.nodes" or not workers:
+            return ""
+        place = next(
+            number for number, one in enumerate(cluster.instance_groups) if one is workers[0]
+        )
+        return (
+            f", or give group '{workers[0].name}' of its cluster more: "
+            f"cluster.spec.instanceGroups.{place}.count"
+        )
 
     def unfit(self, cluster: ClusterSpec) -> tuple[str, str] | None:
         """Why the cluster can never run this: the field that is wrong, and a sentence."""

@@ -140,7 +140,7 @@ def unfit(tree: Tree) -> str:
             if parent in leaves_taken:
                 return f"'{path}' lies below '{parent}', which is no directory"
     for link in tree.links:
-        if not _stays_inside(link):
+        if not leads_inside(link.path, link.target):
             return (
                 f"the link '{link.path}' leads to '{link.target}'; a link must lead to a relative "
                 "path inside the directory, with '..' at its beginning only"
@@ -153,14 +153,17 @@ def _parents(path: str) -> Iterator[str]:
     return ("/".join(parts[:end]) for end in range(1, len(parts)))
 
 
-def _stays_inside(link: TreeLink) -> bool:
-    """Ups are taken from a real directory, and then only downs: no other link can lead it out."""
+def leads_inside(path: str, target: str) -> bool:
+    """Whether a link at this path of a directory leads to something in the same directory.
+
+    Ups are taken from a real directory, and then only downs: no other link can lead it out.
+    """
     try:
-        parts = link.target.removesuffix("/").split("/")
+        parts = target.removesuffix("/").split("/")
         ups = next((at for at, part in enumerate(parts) if part != ".."), len(parts))
         downs = [part for part in parts[ups:] if part != "."]
-        here = "/".join(downs) or ("." if link.target.strip("/") else "")
-        return ups <= link.path.count("/") and (here == "." or bool(tree_path(here)))
+        here = "/".join(downs) or ("." if target.strip("/") else "")
+        return ups <= path.count("/") and (here == "." or bool(tree_path(here)))
     except ValueError:
         return False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from .base import RelativePath, Strict, accepted, judged, rule, told
 
@@ -133,11 +133,16 @@ class ProgressSource(Strict):
         return self
 
 
-ProgressSetting = Literal["auto", "none"] | ProgressSource
-
-
-def progress_setting(value: object) -> object:
+def progress_setting(value: object, info: ValidationInfo) -> object:
     """A union's own errors would name its members, which nobody wrote."""
-    if value in ("auto", "none") or isinstance(value, (dict, ProgressSource)):
+    if isinstance(value, dict):
+        extra: Literal["ignore"] | None = "ignore" if accepted(info) else None
+        return ProgressSource.model_validate(value, extra=extra, context=info.context)
+    if value in ("auto", "none") or isinstance(value, ProgressSource):
         return value
     raise ValueError("must be 'auto', 'none', or one of 'regex', 'tensorboard' and 'mlflow'")
+
+
+ProgressSetting = Annotated[
+    Literal["auto", "none"] | ProgressSource, BeforeValidator(progress_setting)
+]

@@ -22,6 +22,7 @@ from trainyard_local.slurm import loopback
 
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "scontrol")
+CGROUPS = "/sys/fs/cgroup"
 #: Of slurm.conf, the same in every cluster.
 SETTINGS: dict[str, str | int] = {
     "LogTimeFormat": "iso8601_ms",
@@ -51,7 +52,7 @@ SETTINGS: dict[str, str | int] = {
 
 
 class SlurmMissing(RuntimeError):
-    """Slurm or munge is not installed on this machine."""
+    """Slurm or munge is not installed on this machine, or cannot run here."""
 
 
 def node_name(address: str) -> str:
@@ -65,6 +66,11 @@ def require_programs() -> None:
         raise SlurmMissing(
             f"{', '.join(missing)} not found; "
             "install them with: apt-get install slurmctld slurmd slurm-client munge"
+        )
+    if not os.path.ismount(CGROUPS):
+        raise SlurmMissing(
+            f"nothing is mounted at {CGROUPS}, without which slurmd does not start; "
+            f"mount it with: mount -t cgroup2 none {CGROUPS}"
         )
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from trainyard_agent.checkpoints import best
-from trainyard_agent.checkpoints.kept import stores
+from trainyard_agent.checkpoints.kept import kept_at, stores
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host.configuration import run_dir
 from trainyard_agent.host.job_files import may_pass, read_small
@@ -245,11 +245,10 @@ def look(path: Path, name: str, run_id: str, now: str) -> Finding | None:
             (path / places.CHECKPOINT_MANIFEST).stat().st_mtime, timezone.utc
         )
     except NotWhole as error:
-        return (
-            None
-            if _no_directory(path)
-            else Finding(name, step, attempt, "rejected", now, str(error))
-        )
+        if _no_directory(path):
+            return None
+        found = Finding(name, step, attempt, "rejected", now, str(error))
+        return replace(found, counted=_is_counted(path))
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -262,6 +261,15 @@ def look(path: Path, name: str, run_id: str, now: str) -> Finding | None:
     found = Finding(name, step, attempt, "whole", now, "", size, len(digests), committed)
     copied = manifest.watched
     return replace(found, source=copied.path, counted=copied.counted) if copied else found
+
+
+def _is_counted(path: Path) -> bool:
+    """Whether it is a copy whose step is not known, as far as that can be read."""
+    try:
+        copy = kept_at(path)
+    except OSError:
+        return False
+    return copy is not None and copy.source.counted
 
 
 def to_prune(known: Mapping[str, str], keep: int) -> list[str]:
@@ -465,7 +473,9 @@ class Checkpoints:
                 counted=finding.counted,
             )
         else:
-            event = self._reporter.make(CheckpointRejected, **facts, reason=finding.reason)
+            event = self._reporter.make(
+                CheckpointRejected, **facts, reason=finding.reason, counted=finding.counted
+            )
             log.warning("%s: checkpoint %s is not whole: %s", run_id, finding.path, finding.reason)
         return self._reporter.report(event, change=change)
 

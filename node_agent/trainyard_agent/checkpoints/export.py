@@ -221,6 +221,7 @@ def _manifest(
         run_id=run_id,
         created_at=datetime.now(timezone.utc),
         objects=objects,
+        links=[*output[0].links, *working[0].links],
         last_step=plan.last_step,
         final_model=plan.final_model,
         output_files=output[1],

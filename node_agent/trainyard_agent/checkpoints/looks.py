@@ -39,6 +39,10 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 _UNCOUNTED = ("command",)
 
 
+#: The step that was known at a time, in seconds since the epoch; None if none was.
+StepAt = Callable[[float], int | None]
+
+
 class Hurry(Exception):
     """Something waits that matters more than a copy."""
 
@@ -99,7 +103,7 @@ class Looks:
         self._seen: dict[str, tuple[str, float]] = {}
         self._tries: dict[str, Tries] = {}
 
-    def look(self, bundle: JobBundle, attempt: int, step: int | None) -> Looked:
+    def look(self, bundle: JobBundle, attempt: int, step: StepAt) -> Looked:
         """Copy what is complete by now. Raises OSError where that cannot be seen just now."""
         spec, looked = bundle.checkpoint_watch, Looked()
         assert spec is not None
@@ -114,7 +118,7 @@ class Looks:
                 self._try(match, bundle, attempt, step, looked)
         return looked
 
-    def last_look(self, bundle: JobBundle, attempt: int, step: int | None, *, well: bool) -> Looked:
+    def last_look(self, bundle: JobBundle, attempt: int, step: StepAt, *, well: bool) -> Looked:
         """The same once nobody writes any more. `well`: the attempt ended as it should."""
         spec, looked = bundle.checkpoint_watch, Looked()
         assert spec is not None
@@ -180,13 +184,13 @@ class Looks:
         match: Match,
         bundle: JobBundle,
         attempt: int,
-        step: int | None,
+        step: StepAt,
         looked: Looked,
     ) -> None:
         """Copy it, or note why that must wait."""
         spec, began = bundle.checkpoint_watch, time.monotonic()
         assert spec is not None
-        known = match.step if match.step is not None else step
+        known = match.step if match.step is not None else step(match.modified_ns / 1e9)
         save = Save(
             run_id=bundle.run_id,
             attempt=attempt,

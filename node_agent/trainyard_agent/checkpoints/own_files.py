@@ -15,7 +15,8 @@ from trainyard_agent.host.job_files import may_pass, read_small
 from trainyard_agent.jobs import work
 from trainyard_agent.jobs.work import Brought
 from trainyard_contracts import places
-from trainyard_contracts.files import JobBundle
+from trainyard_contracts.files import JobBundle, KeptLink
+from trainyard_contracts.trees import leads_inside
 
 # In a run's directory; all else there is a program's.
 OURS = (
@@ -30,6 +31,8 @@ OUTPUT_FILES = 20_000
 WORKING_FILES = 10_000
 #: The files that an export takes of them have so much together.
 WORKING_BYTES = 20 * 1024**3
+#: An export, and a sync, list so many symbolic links of the output, and of all other directories.
+LINKS = 10_000
 _BUNDLE_BYTES = 16 * 1024 * 1024
 #: S3's limit of a key is 1024 bytes with the export's prefix.
 _KEY_BYTES = 800
@@ -46,11 +49,20 @@ class OwnFile:
     mode: int = 0o644
 
 
+@dataclass(frozen=True)
+class Submission:
+    """What the submission brought, by the names in the working directory."""
+
+    files: Mapping[str, Brought] = field(default_factory=dict)
+    links: Mapping[str, str] = field(default_factory=dict)
+
+
 @dataclass
 class Found:
-    """Files to export, and how much was left out."""
+    """Files to export, links to list, and how much was left out."""
 
     files: list[OwnFile] = field(default_factory=list)
+    links: list[KeptLink] = field(default_factory=list)
     left_out: int = 0
     left_out_bytes: int = 0
     bytes: int = 0
@@ -83,8 +95,8 @@ def as_brought(top: Path, file: OwnFile, known: Brought) -> bool:
     return known.bytes == file.size and work.is_as_brought(top, file.path, known)
 
 
-def brought(root: Path) -> Mapping[str, Brought]:
-    """The files of the run's submission, by their names in the working directory."""
+def brought(root: Path) -> Submission:
+    """What the run's submission brought."""
     return _brought(root, _attempts(root, Found()))
 
 
@@ -93,14 +105,13 @@ def working(
     checkpoint_directory: str,
     *,
     same: AsBrought = as_brought,
-    brought: Mapping[str, Brought] | None = None,
+    brought: Submission | None = None,
 ) -> Found:
     """What the program left in its working directory, then in the run's directory beside it, then
     in the working directories that attempts of an older version had, newest attempt first.
 
-    The files of the submission are left out where they are as they came. So are checkpoints, which
-    are verified and exported as such. `same` and `brought`: for who knows that from
-    an earlier look.
+    What the submission brought is left out where it is as it came. So are checkpoints, which are
+    verified and exported as such. `same` and `brought`: for who knows that from an earlier look.
     """
     found = Found()
     ours = {root / name for name in OURS}
@@ -129,11 +140,11 @@ def working(
 
 
 def _made(
-    top: Path, prefix: str, found: Found, brought: Mapping[str, Brought], same: AsBrought
+    top: Path, prefix: str, found: Found, brought: Submission, same: AsBrought
 ) -> Iterator[OwnFile]:
     """Files below `top` but those that are as the submission brought them."""
-    for file in _walk(top, prefix, found):
-        known = brought.get(str(file.path.relative_to(top)))
+    for file in _walk(top, prefix, found, links=brought.links):
+        known = brought.files.get(str(file.path.relative_to(top)))
         if known is None or not same(top, file, known):
             yield file
 
@@ -177,23 +188,29 @@ def _not_seen(error: OSError, found: Found) -> None:
         raise error
 
 
-def _brought(root: Path, attempts: Sequence[Path]) -> Mapping[str, Brought]:
-    """The files of the submission, by name, as the first bundle says that can be read."""
+def _brought(root: Path, attempts: Sequence[Path]) -> Submission:
+    """What the submission brought, as the first bundle says that can be read."""
     for attempt in attempts:
         try:
             body = read_small(attempt, attempt / places.BUNDLE, _BUNDLE_BYTES)
-            return work.brought(root, JobBundle.model_validate_json(body))
+            bundle = JobBundle.model_validate_json(body)
+            return Submission(work.brought(root, bundle), work.brought_links(root, bundle))
         except (OSError, ValueError):
             continue
-    return {}
+    return Submission()
 
 
 def _walk(
-    top: Path, prefix: str, found: Found, *, skip: Callable[[Path], bool] = lambda _: False
+    top: Path,
+    prefix: str,
+    found: Found,
+    *,
+    skip: Callable[[Path], bool] = lambda _: False,
+    links: Mapping[str, str] | None = None,
 ) -> Iterator[OwnFile]:
     """Regular files below `top`, in order of their names.
 
-    No link is followed; one that leads out of `top` counts as left out.
+    No link is followed. It is listed, unless it is one of `links`, which are known.
     """
     if top.is_symlink():
         found.leave()
@@ -215,8 +232,9 @@ def _walk(
                 _not_seen(error, found)
                 continue
             if stat.S_ISLNK(about.st_mode):
-                if not (_stays(path, top) or _reads_an_input(path, top)):
-                    found.leave()
+                leads = _leads(path)
+                if leads and (links or {}).get(str(path.relative_to(top))) != leads:
+                    _list(path, leads, top, prefix, found)
             elif stat.S_ISREG(about.st_mode):
                 key = _key(prefix, path.relative_to(top))
                 if key:
@@ -227,18 +245,42 @@ def _walk(
                     found.leave(about.st_size)
 
 
-def _stays(link: Path, top: Path) -> bool:
-    """Whether the target of a link is exported anyway, under its own name."""
+def _list(link: Path, leads: str, top: Path, prefix: str, found: Found) -> None:
+    """List a link to something below `top`. One that leads elsewhere counts as left out, unless it
+    leads nowhere, or to data that were brought for the program: those are never exported.
+    """
+    name, end = link.relative_to(top), _end(link)
+    is_an_input = _is_an_input(link, leads, top)
+    if not leads_inside(str(name), leads):
+        # By another way, or by an absolute path, which another filesystem need not have.
+        inside = end is not None and end.is_relative_to(top.resolve())
+        leads = os.path.relpath(end, link.parent.resolve()) if end is not None and inside else ""
+    key = _key(prefix, name)
+    if key and leads_inside(str(name), leads) and len(found.links) < LINKS:
+        found.links.append(KeptLink(key=key, target=leads))
+    elif end is not None and not is_an_input:
+        found.leave()
+
+
+def _leads(link: Path) -> str:
+    """'' for what is no link any more."""
     try:
-        return link.resolve(strict=True).is_relative_to(top.resolve())
+        return os.readlink(link)
+    except OSError:
+        return ""
+
+
+def _end(link: Path) -> Path | None:
+    """What it leads to at last; None for nothing."""
+    try:
+        return link.resolve(strict=True)
     except (OSError, RuntimeError):
-        return True  # it leads nowhere: there is nothing to lose
+        return None
 
 
-def _reads_an_input(link: Path, top: Path) -> bool:
-    """Whether it leads to data that were brought for the program: those are never exported."""
-    leads = os.path.normpath(link.parent / os.readlink(link))
-    return Path(leads).is_relative_to(top.parent / places.INPUTS)
+def _is_an_input(link: Path, leads: str, top: Path) -> bool:
+    end = os.path.normpath(link.parent / leads)
+    return Path(end).is_relative_to(top.parent / places.INPUTS)
 
 
 def _key(prefix: str, name: Path) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any, Literal, TypeVar
 
 from trainyard_agent.checkpoints.checkpoints import NotWhole, order, read_manifest, step_of
-from trainyard_agent.checkpoints.own_files import OURS
+from trainyard_agent.checkpoints.own_files import LINKS, OURS
 from trainyard_agent.checkpoints.starting import note
 from trainyard_agent.checkpoints.synced import BadSync, Synced, group_of
 from trainyard_agent.events.reporting import Reporter
@@ -34,7 +34,14 @@ from trainyard_agent.host.signed_http import Refused
 from trainyard_agent.jobs.work import work_dir
 from trainyard_contracts import places
 from trainyard_contracts.events import RunRestored
-from trainyard_contracts.files import AgentConfig, ExportManifest, JobBundle, SyncOrder
+from trainyard_contracts.files import (
+    AgentConfig,
+    ExportManifest,
+    JobBundle,
+    KeptLink,
+    SyncOrder,
+)
+from trainyard_contracts.trees import leads_inside
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -42,6 +49,10 @@ T = TypeVar("T")
 AT_ONCE = 8
 _TRIES = 5
 _MOST_SKIPPED = 20
+#: So many paths fit into an event. Of more, none is said, so that none is taken for gone.
+_MOST_BROUGHT = 1000
+#: So many links of a list are made: twice LINKS of `own_files`, for its two parts.
+MOST_LINKS = 2 * LINKS
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -72,6 +83,7 @@ class Source:
     kind: Literal["sync", "export"]
     at: datetime
     files: Sequence[Remote]
+    links: Sequence[KeptLink]
 
 
 @dataclass
@@ -214,6 +226,8 @@ class Restorer:
         with ThreadPoolExecutor(AT_ONCE) as pool:
             whole = [group for group in groups if self._checkpoint(pool, group, groups[group])]
             files = sum(pool.map(lambda file: self._own(*file), own))
+        self._links(source)
+        brought = sorted(str(self._home(group).relative_to(self.root)) for group in whole)
         if self.bundle.start_from is not None and (whole or files):
             note(self.root, self.bundle.start_from)  # the other run need not be here
         age = datetime.now(timezone.utc) - source.at
@@ -222,6 +236,7 @@ class Restorer:
             "age_seconds": max(0.0, age.total_seconds()),
             "step": max((step_of(group) for group in whole), default=None),
             "checkpoints": len(whole),
+            "brought": brought if len(brought) <= _MOST_BROUGHT else None,
             "files": files,
             "bytes": self.state.done,
             "seconds": time.monotonic() - began,
@@ -262,7 +277,7 @@ class Restorer:
             )
             for item in manifest.objects
         ]
-        return Source("sync", latest.at, files)
+        return Source("sync", latest.at, files, manifest.links)
 
     def _exported(self) -> Source | None:
         run = places.run_prefix(self.config.runs_prefix, self.bundle.run_id)
@@ -281,7 +296,7 @@ class Restorer:
             Remote(item.key, top.under(item.key), item.bytes, item.sha256, 0o644)
             for item in manifest.objects
         ]
-        return Source("export", manifest.created_at, files)
+        return Source("export", manifest.created_at, files, manifest.links)
 
     # -- places -----------------------------------------------------------------------------------
     def _place(self, key: str) -> Path | None:
@@ -297,14 +312,21 @@ class Restorer:
             return None
         return tops[first].joinpath(*parts) if _plain(rest) else None
 
+    def _home(self, group: str) -> Path:
+        """Where a checkpoint belongs: a trainer's may have a directory that the spec names."""
+        above, _, name = group.rpartition("/")
+        return (
+            self.root
+            / (self.bundle.checkpoint_directory if above == places.CHECKPOINTS else above)
+            / name
+        )
+
     def _checkpoint(self, pool: ThreadPoolExecutor, group: str, files: Sequence[Remote]) -> bool:
         """Bring a checkpoint: whole, beside its place, then renamed. Whether it is there."""
-        name = group.rpartition("/")[2]
-        own = group.startswith(f"{places.CHECKPOINTS}/")
-        above = self.root / (self.bundle.checkpoint_directory if own else group.rpartition("/")[0])
-        if order(name) == (-1, -1) or not _plain(group):
+        target = self._home(group)
+        if order(target.name) == (-1, -1) or not _plain(group):
             return False
-        target, temporary = above / name, above / f".tmp-restored-{name}"
+        temporary = target.with_name(f".tmp-restored-{target.name}")
         if target.is_dir():
             return True
         try:
@@ -342,13 +364,49 @@ class Restorer:
             return False
         return True
 
+    def _links(self, source: Source) -> None:
+        """Make the program's links, after its files: none of those is brought through a link."""
+        files = {remote.key for remote in source.files}
+        for link in source.links[:MOST_LINKS]:
+            self.state.check()
+            path = self._place(link.key)
+            if path is None:
+                continue
+            if not leads_inside(link.key.partition("/")[2], link.target):
+                self.state.skip(link.key, "the link leads out of its directory")
+            elif link.key in files:
+                self.state.skip(link.key, "a file of the list has the link's name")
+            else:
+                self._link(path, link)
+        if len(source.links) > MOST_LINKS:
+            self.state.skip(
+                "links", f"the list has {len(source.links)}, at most {MOST_LINKS} are made"
+            )
+
+    def _link(self, path: Path, link: KeptLink) -> None:
+        """Make it, over a file or a link that the submission brought, and over no directory."""
+        try:
+            _directories(self.root, path.parent)
+            if path.is_symlink() and os.readlink(path) == link.target:
+                return
+            temporary = _beside(path, link.key)
+            temporary.unlink(missing_ok=True)  # of a restoring that was killed
+            try:
+                temporary.symlink_to(link.target)
+                os.replace(temporary, path)
+            finally:
+                temporary.unlink(missing_ok=True)
+        except OSError as error:
+            if may_pass(error):
+                raise
+            self.state.skip(link.key, error.strerror or error)
+
     def _fetch(self, remote: Remote, path: Path) -> None:
         """The file is there with the bytes of its list, or as before. Raises Lacking, OSError."""
         self.state.check()
         _directories(self.root, path.parent)
         if not _same(path, remote):
-            mark = sha256(remote.key.encode()).hexdigest()[:16]
-            temporary = path.with_name(f".restoring-{mark}")
+            temporary = _beside(path, remote.key)
             try:
                 with os.fdopen(os.open(temporary, _OPEN, 0o600), "w+b") as stream:
                     there = self._patiently(lambda: self._get(remote, stream))
@@ -382,6 +440,11 @@ def _refused(error: Refused) -> CommandRefused:
 def _plain(name: str) -> bool:
     """Whether a list's name stays where it belongs: a job may have written the list."""
     return not {"", ".", ".."} & {*name.split("/")} and "\0" not in name
+
+
+def _beside(path: Path, key: str) -> Path:
+    """Where something is made before it is renamed to its place."""
+    return path.with_name(f".restoring-{sha256(key.encode()).hexdigest()[:16]}")
 
 
 def _directories(root: Path, directory: Path) -> None:

@@ -30,7 +30,7 @@ from trainyard_agent.checkpoints.checkpoints import (
 )
 from trainyard_agent.checkpoints.export import chosen
 from trainyard_agent.checkpoints.kept import room_for
-from trainyard_agent.checkpoints.own_files import Found, OwnFile
+from trainyard_agent.checkpoints.own_files import Found, OwnFile, Submission
 from trainyard_agent.checkpoints.patterns import series_of
 from trainyard_agent.checkpoints.synced import BadSync, Synced, group_of, number_of
 from trainyard_agent.host.job_files import read_tail
@@ -40,7 +40,13 @@ from trainyard_agent.jobs import work
 from trainyard_agent.jobs.fence import read_fence
 from trainyard_agent.jobs.work import Brought
 from trainyard_contracts import places
-from trainyard_contracts.files import CheckpointManifest, SyncedObject, SyncLatest, SyncManifest
+from trainyard_contracts.files import (
+    CheckpointManifest,
+    KeptLink,
+    SyncedObject,
+    SyncLatest,
+    SyncManifest,
+)
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -103,10 +109,10 @@ class Memory:
     garbage: dict[str, float] = field(default_factory=dict)
     """What is on no list, and since when."""
 
-    submission: Mapping[str, Brought] | None = None
+    submission: Submission = field(default_factory=Submission)
     """What the submission brought; it never changes, and may be long."""
 
-    def take(self, submission: Mapping[str, Brought]) -> None:
+    def take(self, submission: Submission) -> None:
         self.submission = submission
 
     def keep(self, groups: dict[str, list[SyncedObject]]) -> None:
@@ -165,7 +171,7 @@ class SyncPass:
         self._take_up()
         self._must_be_there()
         groups = self._checkpoints(pool)
-        own, left_out = self._own(pool)
+        own, links, left_out = self._own(pool)
         self._must_be_there()
         of_groups = [found for group in groups.values() for found in group]
         steps = [step_of(group) for group in groups]
@@ -174,6 +180,7 @@ class SyncPass:
             attempt=self._subject.attempt,
             created_at=began,
             objects=sorted([*of_groups, *own, *self._log()], key=lambda found: found.key),
+            links=sorted(links, key=lambda link: link.key),
             last_step=max(steps, default=None),
         )
         latest = self._commit(manifest, left_out)
@@ -278,10 +285,10 @@ class SyncPass:
         return _object(f"{group}/{name}", known, about.st_mode & 0o777, about.st_mtime_ns)
 
     # -- the program's own files ------------------------------------------------------------------
-    def _own(self, pool: ThreadPoolExecutor) -> tuple[list[SyncedObject], int]:
-        """The program's files, and how many are left out."""
+    def _own(self, pool: ThreadPoolExecutor) -> tuple[list[SyncedObject], list[KeptLink], int]:
+        """The program's files and links, and how many are left out."""
         root, memory = self._subject.root, self._memory
-        if not memory.submission:
+        if not memory.submission.files:
             memory.take(own_files.brought(root))
         parts: list[Found] = [
             own_files.output(root),
@@ -302,7 +309,8 @@ class SyncPass:
         keys = {file.key for file in files}
         for key in [key for key in memory.digests if key not in keys]:
             del memory.digests[key]
-        return found, sum(part.left_out for part in parts) + len(files) - len(found)
+        links = [link for part in parts for link in part.links]
+        return found, links, sum(part.left_out for part in parts) + len(files) - len(found)
 
     def _unchanged(self, file: OwnFile) -> SyncedObject | None:
         """The file if it is in S3 already, as far as its size and time say."""
@@ -434,7 +442,7 @@ class SyncPass:
         """Write the list if it says something new, and put it in force."""
         memory = self._memory
         self._still_newest()
-        if memory.manifest is None or memory.manifest.objects != manifest.objects:
+        if memory.manifest is None or _said(memory.manifest) != _said(manifest):
             memory.number += 1
             sha256 = self._synced.write(manifest, memory.number)
             memory.listed, memory.sha256, memory.manifest = memory.number, sha256, manifest
@@ -486,6 +494,10 @@ class SyncPass:
 
 def _objects(manifest: SyncManifest | None) -> Iterable[SyncedObject]:
     return manifest.objects if manifest is not None else []
+
+
+def _said(manifest: SyncManifest) -> tuple[list[SyncedObject], list[KeptLink]]:
+    return manifest.objects, manifest.links
 
 
 def _object(key: str, known: Digest, mode: int, modified_ns: int = 0) -> SyncedObject:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -29,6 +30,7 @@ from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host.configuration import run_dir
 from trainyard_agent.jobs.attempts import Attempt, Attempts
 from trainyard_agent.jobs.bundles import bundle_of
+from trainyard_agent.jobs.progress import step_at
 from trainyard_contracts.events import (
     AgentEvent,
     CheckpointRejected,
@@ -92,7 +94,7 @@ class Watching:
         if run.lock.locked() or time.monotonic() < run.due:
             return
         async with run.lock:
-            began, step = time.monotonic(), _step(attempt)
+            began, step = time.monotonic(), partial(step_at, attempt)
             number = attempt.number
             looked = await self._tried(
                 self._pool, lambda: run.looks.look(bundle, number, step), attempt
@@ -176,7 +178,7 @@ class Watching:
     async def _last_look(
         self, run: _Run, attempt: Attempt, bundle: JobBundle, *, well: bool
     ) -> Looked | None:
-        step, number = _step(attempt), attempt.number
+        step, number = partial(step_at, attempt), attempt.number
         looked = await self._tried(
             self._urgent, lambda: run.looks.last_look(bundle, number, step, well=well), attempt
         )
@@ -254,6 +256,7 @@ class Watching:
             source=one.source,
             path=str(copy.path.relative_to(root)) if copy else "",
             step=copy.manifest.step if copy else None,
+            counted=copy.source.counted if copy else False,
             reason=one.reason,
             set_aside=one.set_aside,
         )

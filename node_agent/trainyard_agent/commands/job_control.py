@@ -26,7 +26,7 @@ from trainyard_agent.host.job_secrets import SecretRefused, Secrets
 from trainyard_agent.host.s3 import S3, parse_uri
 from trainyard_agent.host.signed_http import Refused, Unreachable
 from trainyard_agent.host.slurm import Slurm, SlurmError, compress
-from trainyard_agent.jobs import git_code, unpacking, work
+from trainyard_agent.jobs import git_code, log_times, unpacking, work
 from trainyard_agent.jobs.attempt_files import (
     BadBundle,
     job_marks,
@@ -90,7 +90,9 @@ class JobControl:
         self._uploads = unpacking.Uploads(s3)
         self._images = Images(config)
         self._starts = Starts(s3)
-        self._checkouts = git_code.Checkouts(s3, self._secrets, Path(config.shared_root))
+        named = Path(config.shared_path or config.shared_root)
+        shared = git_code.Shared(Path(config.shared_root), named)
+        self._checkouts = git_code.Checkouts(s3, self._secrets, shared)
         self._inputs = Inputs(config, s3)
 
     # -- submit -----------------------------------------------------------------------------------
@@ -484,10 +486,20 @@ class JobControl:
             "checkpoints": self._checkpoints.known(run_id),
         }
 
-    def logs(self, run_id: str, number: int, lines: int, contains: bytes = b"") -> Tail:
-        """The tail of the attempt's log, or of its lines that contain something (blocks)."""
-        path = attempt_dir(self._config, run_id, number) / places.JOB_LOG
+    def logs(
+        self, run_id: str, number: int, lines: int, contains: bytes = b"", since: int = 0
+    ) -> Tail:
+        """The tail of the attempt's log, or of its lines that contain something (blocks).
+
+        `since`: only what was printed in so many last seconds; 0: all.
+        """
+        directory = attempt_dir(self._config, run_id, number)
+        path, start = directory / places.JOB_LOG, 0
+        if since:
+            marks, attempt = log_times.read(directory), self._attempts.known.get((run_id, number))
+            ended = marks and (attempt is None or not attempt.active)
+            start = log_times.offset(marks, (marks[-1].at if ended else time.time()) - since)
         if contains:
-            return Tail(matching_lines(path, contains, max(1, lines), MAX_LOG_BYTES))
-        text = read_tail(path, MAX_LOG_BYTES)
+            return Tail(matching_lines(path, contains, max(1, lines), MAX_LOG_BYTES, start))
+        text = read_tail(path, MAX_LOG_BYTES, start)
         return Tail("\n".join(text.splitlines()[-max(1, lines) :]))

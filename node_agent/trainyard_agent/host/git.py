@@ -61,12 +61,16 @@ class Stopped(Exception):
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to be fetched. `secret` is a token or a private key; '' without one."""
+    """What is to be fetched. `secret` is a token or a private key; '' without one.
+
+    With `ca_certificate` (PEM) a server of https must have a certificate that this one signed.
+    """
 
     url: str
     ref: str
     secret: str = ""
     known_hosts: tuple[str, ...] = ()
+    ca_certificate: str = ""
 
 
 @dataclass(frozen=True)
@@ -232,6 +236,9 @@ def opened(
             environment |= _with_key(scratch, wanted, key)
         elif wanted.secret:
             environment |= _with_token(scratch, wanted)
+        if wanted.ca_certificate:
+            (scratch / "ca.pem").write_text(wanted.ca_certificate)
+            environment["GIT_SSL_CAINFO"] = str(scratch / "ca.pem")
         yield Git(directory / "repository", scratch, environment, wanted, stop)
 
 
@@ -311,6 +318,7 @@ _NOT_NOW = re.compile(
 )
 _NO_REF = re.compile(r"couldn't find remote ref|not our ref|unadvertised object", re.I)
 _NO_HOST_KEY = re.compile(r"Host key verification failed|No \S+ host key is known", re.I)
+_NO_CERTIFICATE = re.compile(r"certificate (verif|problem)|issuer certificate|CAfile", re.I)
 _BAD_KEY = re.compile(r"error in libcrypto|invalid format|Load key", re.I)
 _NOT_ALLOWED = re.compile(
     r"Authentication failed|could not read (Username|Password)|Permission denied|"
@@ -332,6 +340,14 @@ def why(wanted: Wanted, complaint: str) -> GitRefused | GitUnreachable:
         return GitRefused(
             f"the key of {host_of(url)} is not known, so it may be another server; give the keys "
             "that it publishes in job.git.knownHosts"
+        )
+    if url.startswith("https://") and _NO_CERTIFICATE.search(complaint):
+        return GitRefused(
+            f"the certificate of {host_of(url)} is signed by no authority that the controller "
+            f"knows: give that authority's in job.git.caCertificate ({said})"
+            if not wanted.ca_certificate
+            else f"job.git.caCertificate did not sign the certificate of {host_of(url)}: give that "
+            f"of the authority that did ({said})"
         )
     if _NO_REF.search(complaint):
         hint = "" if COMMIT.fullmatch(wanted.ref) else "; a commit needs all its 40 digits"

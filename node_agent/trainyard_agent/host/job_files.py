@@ -62,8 +62,11 @@ def read_small(root: Path, path: Path, limit: int = SMALL_BYTES) -> bytes:
     return body
 
 
-def read_tail(root: Path, path: Path, limit: int) -> bytes:
-    """The last `limit` bytes at most of a file below `root`. Raises OSError."""
+def read_tail(root: Path, path: Path, limit: int, start: int = 0) -> bytes:
+    """The last `limit` bytes at most of a file below `root`, none before `start`.
+
+    Raises OSError.
+    """
     with open_inside(root, path) as stream:
-        stream.seek(max(0, os.fstat(stream.fileno()).st_size - limit))
+        stream.seek(max(start, os.fstat(stream.fileno()).st_size - limit))
         return stream.read(limit)

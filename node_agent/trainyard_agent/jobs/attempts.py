@@ -7,6 +7,7 @@ import json
 import logging
 import sqlite3
 import time
+from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -35,6 +36,8 @@ LEFTOVER_RUNS = 20
 RECENT_SECONDS = 60.0
 # After a hint that a job ended, active jobs are looked at closely for so long.
 HINT_SECONDS = 5.0
+# Of an attempt, so many steps are known with their times.
+STEPS_KEPT = 64
 
 
 @dataclass
@@ -61,6 +64,8 @@ class Attempt:
     """When a log, or what else the program writes, last said another step: it may be late, so it
     says nothing of nodes."""
     said_every: float | None = None
+    steps: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=STEPS_KEPT))
+    """The newest steps, and when they were said (seconds since the epoch)."""
     doubted_at: float | None = None
     """The step after which training stood still so long that its nodes were asked."""
     job_ended: bool = False

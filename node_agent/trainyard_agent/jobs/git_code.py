@@ -205,7 +205,7 @@ class Checkout:
     secrets: Secrets
     bucket: str
     root: Path
-    shared: Path
+    shared: Shared
     bundle: JobBundle
     stop: threading.Event
     transports: Sequence[str] = TRANSPORTS
@@ -224,7 +224,9 @@ class Checkout:
         try:
             return self._fetched(stage)
         except GitRefused as refused:
-            raise CommandRefused("git-refused", f"job.git: {refused}") from refused
+            words = self.shared.words(str(refused))
+            field = "" if words.startswith("job.") else "job.git: "
+            raise CommandRefused("git-refused", f"{field}{words}") from refused
         except Stopped:
             raise CommandRefused(
                 "fetching", "job.git: the agent ends; the same command again is safe"
@@ -249,12 +251,9 @@ class Checkout:
 
     def _wanted(self) -> Wanted:
         git = self.asked
-        if git.url.startswith("/") and not _is_below(Path(git.url), self.shared):
-            raise GitRefused(
-                f"'{git.url}' does not lie on the shared filesystem ({self.shared}); correct "
-                "job.git.url"
-            )
-        return Wanted(git.url, git.ref, self._secret(), tuple(git.known_hosts))
+        url = str(self.shared.find(git.url)) if git.url.startswith("/") else git.url
+        hosts = tuple(git.known_hosts)
+        return Wanted(url, git.ref, self._secret(), hosts, git.ca_certificate or "")
 
     def _secret(self) -> str:
         if self.asked.secret is None:
@@ -316,6 +315,29 @@ class Checkout:
             packs.rename(stage / "packs")
 
 
+@dataclass(frozen=True)
+class Shared:
+    """The shared filesystem: where it is here, and the path at which a spec names it."""
+
+    root: Path
+    named: Path
+
+    def words(self, text: str) -> str:
+        """What git says of a path here, as the spec has it."""
+        return text.replace(str(self.root), str(self.named))
+
+    def find(self, url: str) -> Path:
+        """Where the repository lies on this node. Raises GitRefused."""
+        path = Path(url)
+        if path.is_relative_to(self.named):
+            path = self.root / path.relative_to(self.named)
+        if not _is_below(path, self.root):
+            raise GitRefused(
+                f"'{url}' does not lie on the shared filesystem ({self.named}); correct job.git.url"
+            )
+        return path
+
+
 def _is_below(path: Path, top: Path) -> bool:
     return path.resolve().is_relative_to(top.resolve()) and path.resolve() != top.resolve()
 
@@ -323,7 +345,7 @@ def _is_below(path: Path, top: Path) -> bool:
 class Checkouts:
     """One checkout at a time for each run; a command that is repeated waits for the same."""
 
-    def __init__(self, s3: S3, secrets: Secrets, shared: Path) -> None:
+    def __init__(self, s3: S3, secrets: Secrets, shared: Shared) -> None:
         self._s3, self._secrets, self._shared = s3, secrets, shared
         self._running: dict[str, asyncio.Task[CheckedOut]] = {}
 

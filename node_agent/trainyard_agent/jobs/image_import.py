@@ -42,6 +42,10 @@ class ImportFailed(Exception):
     """The image could not be brought to the shared filesystem, in words."""
 
 
+class Busy(Exception):
+    """Another process has the image's lock."""
+
+
 class NeedsPyxis(ImportFailed):
     """This node has no Enroot or no Pyxis."""
 
@@ -71,13 +75,14 @@ class Import:
     def run(self) -> None:
         """Import it unless it is there; who comes meanwhile waits. Raises ImportFailed, OSError."""
         require_programs()
-        if self.target.exists():
-            return
         if images.is_file(self.name):
-            raise ImportFailed("the file is not there any more")
+            if not self.target.exists():
+                raise ImportFailed("the file is not there any more")
+            return
         self.target.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(self.target.with_name(f".{self.target.stem}.lock")):
-            if self.target.exists():  # imported while we waited
+        with alone(self.target):
+            if self.target.exists():
+                os.utime(self.target)  # from now on nobody removes it: `image_room`
                 return
             print(f"trainyard: importing job.image {self.name} ({self.digest})", flush=True)
             self._patiently()
@@ -175,11 +180,21 @@ def _hidden(line: str, environment: Mapping[str, str]) -> str:
 
 
 @contextlib.contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    """One import of an image at a time, on all nodes that share the file system."""
-    with lock.open("w") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
+def alone(image: Path, *, wait: bool = True) -> Iterator[None]:
+    """One import or removal of an image at a time, on all nodes that share the file system.
+
+    Raises Busy instead of waiting, if told so.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(image.with_name(f".{image.stem}.lock"), flags, 0o644)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            raise Busy from None
         yield
+    finally:
+        os.close(descriptor)
 
 
 @contextlib.contextmanager

@@ -29,8 +29,12 @@ _LOSS = re.compile(
     r"(?:train(?:ing)?[_ /-]|lm[_ ]|total[_ ]|avg[_ ]|mean[_ ])?loss(?:/train)?[\"']?"
     rf"\s{{0,6}}(?:[:=|]|is|of)?\s{{0,6}}[\"']?({_NUMBER}|nan|inf)(?![A-Za-z0-9])"
 )
-#: tqdm and what looks like it: `12/100 [00:01<00:08, 10.2it/s]`, Keras's `12/100 [===>....]`.
-_BAR = re.compile(r"(?<![\d./])(\d{1,12})/(\d{1,12})\s{0,3}\[")
+#: tqdm and what looks like it: ` 12%|#2   | 12/100 [00:01<00:08, 10.2it/s]`, Keras's
+#: `12/100 [===>....]`, which has no percentage.
+_BAR = re.compile(
+    r"(?:(?<!\d)(?P<percent>\d{1,3})%\|[^|]{0,400}\|\s{0,12})?"
+    r"(?<![\d./])(?P<number>\d{1,12})/(?P<total>\d{1,12})\s{0,3}\["
+)
 # Words before a bar that is not one of training.
 _NO_TRAINING = re.compile(
     r"(?i)(?:load|download|map|filter|tokeniz|fetch|generat|resolv|extract|sav|writ|eval|valid|"
@@ -39,6 +43,8 @@ _NO_TRAINING = re.compile(
 _EPOCH = re.compile(
     r"(?i)(?<![A-Za-z0-9_])epoch[\"']?\s{0,3}[:=#(\[]?\s{0,6}[\"']?(\d{1,9})(?:\.\d{1,20})?(?![\dA-Za-z])"
 )
+#: The epoch before a bar is a label of the bar's; one in quotes is another line's.
+_BAR_EPOCH = re.compile(rf"(?<![\"']){_EPOCH.pattern.removeprefix('(?i)')}", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -56,46 +62,62 @@ SURE, BAR, ALONE, EPOCH, NO_STEP = 4, 3, 2, 1, 0
 
 #: So many bars in a row that leap are the training's own.
 ODD_BARS = 20
+#: A bar that came so far, in percent, is done: one that is erased at its end may not print that.
+DONE_PERCENT = 90
 
 
 @dataclass
 class Bars:
     """Counts the steps of bars: one that begins again is another epoch of the same training.
 
-    A bar that is not done hides all others: those of evaluation come in between.
+    A bar that is not done hides all others: those of evaluation come in between. What another
+    stream tore is passed over: `26`, a line of its own, `3/300 [` is no bar at 3.
     """
 
     total: int = 0
     last: int = 0
     before: int = 0
     _odd: int = 0
+    _with_percent: int = 0
+    """The total of the newest bar that had its percentage."""
 
-    def step(self, number: int, total: int, epoch: int | None) -> int | None:
-        """The step in all that a bar says; None if it is not the one that is followed."""
-        if total <= 0 or number > total:
+    def step(self, number: int, total: int, percent: int | None, epoch: int | None) -> int | None:
+        """The step in all that a bar says; None if it is torn, or not the one that is followed."""
+        if total <= 0 or number > total or self._is_torn(number, total, percent):
             return None
+        if percent is not None:
+            self._with_percent = total
         if epoch is not None:
             return epoch * total + number
-        if self.total not in (0, total) and self.last < self.total:
-            return None
-        if self._is_another_rank(number, total):
-            return None
-        if self.total and (total != self.total or number < self.last - total // 2):
+        if self.total in (0, total):
+            begins = self.last > number and self._is_next(number, percent)
+            if self._is_another_rank(number, total) or (number < self.last and not begins):
+                return None
+        else:
+            begins = True
+            if self.last < self.total or (percent is None and number > 1):
+                return None
+        if begins:
             self.before += self.last
-        self.total, self.last, self._odd = total, max(number, self._floor(number, total)), 0
-        return self.before + self.last
+        self.total, self.last, self._odd = total, number, 0
+        return self.before + number
 
-    def _floor(self, number: int, total: int) -> int:
-        """Ranks with bars of their own are a few steps apart: the furthest counts."""
-        close = total == self.total and self.last - total // 2 <= number < self.last
-        return self.last if close else number
+    def _is_torn(self, number: int, total: int, percent: int | None) -> bool:
+        """Before the number is its percentage; it fits, but for how it was rounded."""
+        if percent is None:
+            return total == self._with_percent
+        return abs(percent * total - 100 * number) > total
+
+    def _is_next(self, number: int, percent: int | None) -> bool:
+        """The bar begins again, and it was done: else its program was started again."""
+        done = 100 if percent is None else DONE_PERCENT
+        return number <= 1 and 100 * self.last >= done * self.total
 
     def _is_another_rank(self, number: int, total: int) -> bool:
-        """A bar that leaps by half of its length is one of a rank that is an epoch behind.
-
-        If it goes on so, lines were missed.
+        """In a later epoch, a bar that leaps by half of its length is one of a rank that is an
+        epoch behind. If it goes on so, lines were missed.
         """
-        leaps = total == self.total and total > 4 and number > self.last + total // 2
+        leaps = self.before > 0 and total > 4 and number > self.last + total // 2
         self._odd = self._odd + 1 if leaps else 0
         return leaps and self._odd <= ODD_BARS
 
@@ -152,8 +174,9 @@ class Steps:
         found = _BAR.search(text)
         if found is None or _NO_TRAINING.search(text, 0, found.start()):
             return None
-        number, total = int(found.group(1)), int(found.group(2))
-        return self._bars.step(number, total, _first(_EPOCH, text[: found.start()]))
+        number, total = int(found["number"]), int(found["total"])
+        percent = int(found["percent"]) if found["percent"] else None
+        return self._bars.step(number, total, percent, _first(_BAR_EPOCH, text[: found.start()]))
 
 
 def _first(pattern: re.Pattern[str], text: str) -> int | None:

@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 #: A node's clock may differ so much from the controller's. One that puts a job's first step further
 #: before the attempt or into the future is wrong, and that time is corrected.
 CLOCK_SECONDS = 5.0
+#: What a log says is read so much later than it was printed.
+SAID_LATE_SECONDS = 1.0
 # How much the newest step counts in what a step usually takes.
 NEWEST_SHARE = 0.3
 
@@ -80,6 +82,8 @@ class ProgressReader:
 def note_step(attempt: Attempt, progress: Progress, now: float) -> None:
     """Keep a report of a step: when training last stepped, and how long its steps take."""
     before, attempt.progress = attempt.progress, progress
+    if before is None or progress.step != before.step:
+        attempt.steps.append((progress.at, progress.step))
     if progress.source != "program":
         _note_said(attempt, before, now)
         return
@@ -89,6 +93,17 @@ def note_step(attempt: Attempt, progress: Progress, now: float) -> None:
     if progress.step > before.step and progress.at > before.at:
         seconds = (progress.at - before.at) / (progress.step - before.step)
         attempt.step_seconds = smoothed(attempt.step_seconds, seconds)
+
+
+def step_at(attempt: Attempt, at: float) -> int | None:
+    """The step that was known at that time (seconds since the epoch); None if none is known.
+
+    A save is often noticed when its program has said a later step.
+    """
+    said = [step for when, step in attempt.steps if when <= at + SAID_LATE_SECONDS]
+    if said:
+        return said[-1]
+    return attempt.steps[0][1] if attempt.steps else None
 
 
 def _note_said(attempt: Attempt, before: Progress | None, now: float) -> None:

@@ -1,4 +1,4 @@
-"""Keeps an ended attempt's log in S3, where it outlives the cluster."""
+"""Keeps an ended attempt's log in S3, where it outlives the cluster, and its times beside it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import logging
 from trainyard_agent.host.job_files import may_pass
 from trainyard_agent.host.s3 import S3, Location, parse_uri
 from trainyard_agent.host.signed_http import Refused, Unreachable
+from trainyard_agent.jobs import log_times
 from trainyard_agent.jobs.attempts import Attempt
 from trainyard_agent.jobs.traces import log_tail
 from trainyard_contracts import places
@@ -32,6 +33,7 @@ class RunLogs:
             try:
                 body = await asyncio.to_thread(log_tail, path, MOST_BYTES)
                 await asyncio.to_thread(self._s3.put_bytes, at, body.encode())
+                await asyncio.to_thread(self._put_times, attempt, at)
                 return
             except (Unreachable, OSError) as error:
                 if isinstance(error, OSError) and not may_pass(error):
@@ -41,6 +43,12 @@ class RunLogs:
             except Refused as error:
                 log.error("the log of %s is refused: %s", attempt, error)
                 return
+
+    def _put_times(self, attempt: Attempt, at: Location) -> None:
+        size = (attempt.directory / places.JOB_LOG).lstat().st_size
+        times = log_times.kept(log_times.read(attempt.directory), size)
+        beside = Location(at.bucket, places.log_times_key(at.key))
+        self._s3.put_bytes(beside, times.model_dump_json(by_alias=True).encode())
 
     def _location(self, attempt: Attempt) -> Location:
         run = places.run_prefix(self._config.runs_prefix, attempt.run_id)

@@ -26,28 +26,33 @@ SEARCHED_BYTES = 1024**3
 LINE_BYTES = 64 * 1024
 
 
-def log_tail(path: Path, limit: int) -> str:
-    """The last `limit` bytes of a text file at most, whole lines. Raises OSError."""
-    body = job_files.read_tail(path.parent, path, limit + 1)
+def log_tail(path: Path, limit: int, start: int = 0) -> str:
+    """The last `limit` bytes of a text file at most, whole lines; nothing before `start`.
+
+    Raises OSError.
+    """
+    body = job_files.read_tail(path.parent, path, limit + 1, start)
     if len(body) > limit:
         body = body[1:].partition(b"\n")[2] or body[1:]
     return body.decode(errors="replace").encode()[-limit:].decode(errors="ignore")
 
 
-def read_tail(path: Path, limit: int) -> str:
+def read_tail(path: Path, limit: int, start: int = 0) -> str:
     """The same; '' if there is none, or it cannot be read."""
     try:
-        return log_tail(path, limit)
+        return log_tail(path, limit, start)
     except OSError:
         return ""
 
 
-def matching_lines(path: Path, text: bytes, most: int, limit: int) -> str:
-    """The last lines that contain a text; '' if there is none. Of a huge log its end is read."""
+def matching_lines(path: Path, text: bytes, most: int, limit: int, start: int = 0) -> str:
+    """The last lines that contain a text; '' if there is none. Of a huge log its end is read, and
+    nothing before `start`.
+    """
     found: deque[bytes] = deque(maxlen=most)
     try:
         with job_files.open_inside(path.parent, path) as stream:
-            stream.seek(max(0, os.fstat(stream.fileno()).st_size - SEARCHED_BYTES))
+            stream.seek(max(start, os.fstat(stream.fileno()).st_size - SEARCHED_BYTES))
             while line := stream.readline(LINE_BYTES):
                 if text in line:
                     found.append(line)

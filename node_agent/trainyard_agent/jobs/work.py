@@ -99,6 +99,12 @@ def brought(root: Path, bundle: JobBundle) -> Mapping[str, Brought]:
     return found
 
 
+def brought_links(root: Path, bundle: JobBundle) -> Mapping[str, str]:
+    """The links of the submission and where they lead."""
+    tree = unpacked_tree(root, bundle)
+    return {link.path: link.target for link in (tree.links if tree else [])}
+
+
 def is_as_brought(top: Path, path: Path, known: Brought | None) -> bool:
     """Whether the file is there with the very bytes that the submission brought."""
     if known is None:

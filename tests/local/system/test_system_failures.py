@@ -20,7 +20,11 @@ def job(program: str, nodes: int = 2, **more: object) -> Json:
 
 @pytest.mark.parametrize(
     ("program", "exception"),
-    [("import torch\nprint(steps)\n", "NameError"), ("import missing\n", "ModuleNotFoundError")],
+    [
+        ("import torch\nprint(steps)\n", "NameError"),
+        ("import missing\n", "ModuleNotFoundError"),
+        ("open('/no/such/data.bin')\n", "FileNotFoundError"),
+    ],
 )
 def test_what_no_other_attempt_can_heal_ends_the_run_at_the_first(
     system: System, shared: str, program: str, exception: str
@@ -35,6 +39,24 @@ def test_what_no_other_attempt_can_heal_ends_the_run_at_the_first(
     assert exception in traceback
     assert "runpy" not in traceback
     assert "trainyard_trainers" not in traceback
+
+
+def test_a_file_that_another_rank_writes_too_late_is_there_at_the_next_attempt(
+    system: System, shared: str
+) -> None:
+    program = (
+        "import os, pathlib, time\n"
+        "made = pathlib.Path('made')\n"
+        "missed = pathlib.Path(os.environ['TRAINYARD_ATTEMPT_DIR'], 'missing', '1')\n"
+        "if os.environ['RANK'] == '1':\n"
+        "    made.read_text()\n"
+        "while not made.exists() and not missed.exists():\n"
+        "    time.sleep(0.05)\n"
+        "made.write_text('data')\n"
+    )
+    run_id = system.submit("late", job(program, 1, processesPerNode=2), shared)
+    run = system.ended(run_id, "Succeeded")
+    assert len(run["attempts"]) == 2, system.story(run_id)
 
 
 def test_the_log_of_a_good_run_on_two_nodes_ends_with_the_programs_own_words(

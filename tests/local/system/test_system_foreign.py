@@ -52,6 +52,8 @@ def test_a_torn_snapshot_is_put_back_and_the_program_resumes_from_it(
     stepped = system.timeline(run_id, "AttemptStepped")
     assert {fact["data"]["source"] for fact in stepped} == {"log"}
     assert "Training goes on (its log says step" in system.story(run_id)
+    began = [attempt["beganWith"] for attempt in run["attempts"]]
+    assert began == ["", f"step {restored['data']['step']}"]
     [incident] = run["incidents"]
     assert incident["resumedAt"]
     prefix = f"{system.export_prefix(run_id)}watched/"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from tests.support.repositories import Repository
@@ -36,9 +35,12 @@ for step in range(first + 1, 41):
 """
 
 
-def repository(system: System, run_id: str, name: str) -> Repository:
-    shared = system.run_dir(run_id).parents[2]
-    return Repository(Path(shared) / "repositories" / name)
+def repository(system: System, cluster: str, name: str) -> Repository:
+    """One on the cluster's shared filesystem: what a run of it left there says where that is."""
+    job = {"recipe": "command", "nodes": 1, "script": "a.py", "files": {"a.py": ""}}
+    run_id = system.submit("first", job, cluster)
+    system.ended(run_id, "Succeeded")
+    return Repository(system.run_dir(run_id).parents[2] / "repositories" / name)
 
 
 def seen(system: System, run_id: str, attempt: int) -> Json | None:
@@ -48,14 +50,14 @@ def seen(system: System, run_id: str, attempt: int) -> Json | None:
 
 @pytest.fixture
 def made(system: System, shared: str) -> Repository:
-    return repository(system, "run-x", "a.git")
+    return repository(system, shared, "a.git")
 
 
 def test_a_ref_that_moved_changes_no_later_attempt_and_the_commit_is_shown(
     system: System, shared: str, made: Repository
 ) -> None:
     first = made.commit({"train.py": TRAIN, "text": b"first"})
-    git = {"url": str(made.path), "ref": "main"}
+    git = {"url": "/fsx/repositories/a.git", "ref": "main"}  # as on AWS, wherever it lies here
     job = {"recipe": "command", "nodes": 1, "script": "train.py", "git": git}
     run_id = system.submit("git", job, shared)
     run = system.until(run_id, "its program runs", lambda _: seen(system, run_id, 1))
@@ -72,13 +74,14 @@ def test_a_ref_that_moved_changes_no_later_attempt_and_the_commit_is_shown(
 
 
 def test_what_is_not_there_ends_the_run_at_its_first_attempt(system: System, shared: str) -> None:
-    there = repository(system, "run-x", "b.git")
+    there = repository(system, shared, "b.git")
     there.commit({"train.py": b""})
-    git = {"url": str(there.path), "ref": "no-such-branch"}
+    git = {"url": "/fsx/repositories/b.git", "ref": "no-such-branch"}
     job = {"recipe": "command", "nodes": 1, "script": "train.py", "git": git}
     run = system.ended(system.submit("no-ref", job, shared), "Failed")
     assert run["problem"]["code"] == "git-refused"
-    assert "'no-such-branch' is not in" in run["problem"]["detail"]
+    words = "'no-such-branch' is not in /fsx/repositories/b.git"
+    assert words in run["problem"]["detail"], "as the spec has it"
     assert [attempt["jobId"] for attempt in run["attempts"]] == [None]
 
 

@@ -183,7 +183,7 @@ def test_a_controller_killed_while_exporting_ends_the_run_clearly_and_keeps_what
     assert run["problem"]["code"] == "export-failed"
     assert system.timeline(run_id, "ClusterLost")
     [kept] = system.timeline(run_id, "ClusterKept")
-    assert "only copy" in kept["message"]
+    assert "in no verified export" in kept["message"]
     assert system.api.cluster(cluster)["status"] == "Ready"
 
     # The disk of a rebooted controller is as it was, so everything can still be saved.

@@ -1,9 +1,12 @@
-"""A program of somebody else, with trainyard_job, survives what the trainers survive."""
+"""Programs of somebody else, with trainyard_job and without, survive what the trainers survive."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
+import pytest
+from tests.support import lost_nodes
 from tests.support.repository import ROOT
 from tests.support.system import Json, System
 
@@ -37,3 +40,10 @@ def test_a_program_with_the_library_resumes_after_a_lost_node_and_saves_when_it_
     newest = max((system.checkpoints_dir(run_id)).glob("step-*"))
     names = {path.name for path in newest.iterdir()}
     assert {f"random-{rank}.pt" for rank in range(4)} < names
+
+
+@pytest.mark.parametrize("name", lost_nodes.PROGRAMS)
+def test_a_program_that_lost_a_node_ends_with_the_weights_of_one_that_nothing_disturbed(
+    system: System, shared: str, tmp_path: Path, name: str
+) -> None:
+    lost_nodes.resumed_is_undisturbed(system, shared, name, tmp_path, seconds=120)

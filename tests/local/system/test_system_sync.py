@@ -51,6 +51,7 @@ def test_a_run_whose_cluster_and_filesystem_are_lost_goes_on_from_the_synced_ste
     job = light_job(1, steps=60, every=5, hold_at=31)
     run_id = system.submit("synced", job, spec, export={"everySeconds": 5})
     synced(system, run_id, 30)
+    eventually("the copy is told", lambda: system.timeline(run_id, "ResultsSynced"), 60)
     [first] = system.timeline(run_id, "ResultsSynced")
     assert "It is copied every 5 s." in first["message"]
     page = next(iter(system.api.outputs(run_id)))
@@ -63,6 +64,8 @@ def test_a_run_whose_cluster_and_filesystem_are_lost_goes_on_from_the_synced_ste
     run = system.training(run_id, 2, seconds=180)
     [restored] = system.timeline(run_id, "RunRestored")
     assert "the checkpoint of step 30" in restored["message"]
+    whole = [found for found in system.api.checkpoints(run_id) if found["status"] == "whole"]
+    assert all((system.run_dir(run_id) / found["path"]).is_dir() for found in whole)
     system.release(run_id)
     run = system.ended(run_id, "Succeeded", 180)
     assert run["attempts"][1]["resumedFrom"] == 30

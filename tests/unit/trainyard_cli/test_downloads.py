@@ -119,6 +119,16 @@ def test_only_what_is_asked_for_comes_down(served: Served, tmp_path: Path) -> No
 
 
 @pytest.mark.real
+def test_how_much_of_it_are_copies_of_checkpoints_is_counted(
+    served: Served, tmp_path: Path
+) -> None:
+    served.objects = {"working/a.pt": b"12345", "watched/work+a.pt-0/save-1/a.pt": b"12345"}
+    found = bring(tmp_path / "to")
+    assert (found.bytes, found.watched_bytes) == (10, 5)
+    assert bring(tmp_path / "other", "working").watched_bytes == 0
+
+
+@pytest.mark.real
 def test_what_was_cut_goes_on_where_it_was(served: Served, tmp_path: Path) -> None:
     served.objects = {"final/model.pt": OBJECTS["final/model.pt"]}
     served.bucket.misbehave["GET"] = ["cut", 500, "cut"]

@@ -170,7 +170,7 @@ ALIASES = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
 @pytest.mark.parametrize(
     ("content", "words"),
     [("a: [1", "is not YAML"), ("", "empty"), ("- 1", "no mapping"), (None, "cannot be read"),
-     ("[" * 5000, "is not YAML"),
+     ("[" * 5000, "is not YAML"), ('progress: {regex: "\\d"}', "use single quotes"),
      ("name: 2026-11-20", "JSON does not know"),
      ("job: {nodes: 1}\nname: a\njob: {nodes: 2}\n", "line 3"),
      ("a: &b [*b]", "JSON does not know"), ("name: 2026-02-30", "is not YAML"),

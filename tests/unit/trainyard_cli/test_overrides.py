@@ -30,12 +30,18 @@ def changed(*fields: str, **more: Any) -> dict[str, Any]:
         ("job.arguments=[a, b]", ("job", "arguments"), ["a", "b"]),
         ("job.arguments.1=0.1", ("job", "arguments", 1), "0.1"),
         ("job.arguments.2=more", ("job", "arguments", 2), "more"),
+        ("job.arguments=[--steps, 010, 0.10, 1e-5]", ("job", "arguments", 1), "010"),
+        ("job.arguments=[--steps, 010, 0.10, 1e-5]", ("job", "arguments", 2), "0.10"),
+        ("job.environment={SEED: 1_0}", ("job", "environment", "SEED"), "1_0"),
+        ("job.environment.A.B=010", ("job", "environment", "A.B"), "010"),
         ("job.environment.SEED=7", ("job", "environment", "SEED"), "7"),
         ("job.files.a/b.py=x: 1", ("job", "files", "a/b.py"), "x: 1"),
         ("checkpoint.everySeconds=auto", ("checkpoint", "everySeconds"), "auto"),
         ("checkpoint.everySeconds=2.5", ("checkpoint", "everySeconds"), 2.5),
         ("recovery.maxAttempts=3", ("recovery", "maxAttempts"), 3),
         ("export.enabled=false", ("export", "enabled"), False),
+        (r"progress={regex: '(?P<step>\d+)'}", ("progress", "regex"), r"(?P<step>\d+)"),
+        (r"progress.regex=at (?P<step>\d+)", ("progress", "regex"), r"at (?P<step>\d+)"),
     ],
 )
 def test_a_value_gets_to_its_field(given: str, path: tuple[Any, ...], value: Any) -> None:
@@ -79,6 +85,10 @@ def test_variables_name_and_arguments_have_options_of_their_own() -> None:
         ("job.nodes", "Write it as --set job.nodes=4"),
         ("=4", "Write it as --set job.nodes=4"),
         ("job.nodes=[1", "Put it in quotes"),
+        (r'progress={regex: "step (?P<step>\d+)"}', "use single quotes inside"),
+        (r'progress={regex: "step (?P<step>\d+)"}', "or --set progress.regex=VALUE"),
+        (r'job.script="a\xg"', "use single quotes inside"),
+        (r'job.script="\UFFFFFFFF"', "Put it in quotes"),
     ],
 )
 def test_a_slip_is_refused_with_what_may_be_meant(given: str, words: str) -> None:

@@ -34,7 +34,7 @@ EXAMPLES: list[Command] = [
     commands.Submit(RUN, 100_000, "s3://data/--run=x", SHA), commands.Exclude(RUN, 2, ()),
     commands.Exclude(RUN, 2, ("ip-1", "ip-2.a.b")), commands.Cancel(RUN), commands.Status(RUN),
     commands.Export(RUN, "e-1", "s3://data/x"), commands.Export(RUN, "e-1", "s3://data/x", "all"),
-    commands.Logs(RUN, 3), commands.Logs(RUN, 3, 10_000), commands.Nodes(),
+    commands.Logs(RUN, 3), commands.Logs(RUN, 3, 10_000, "", 600), commands.Nodes(),
     commands.Checkout(RUN, 1, "s3://data/x", SHA),
 ]  # fmt: skip
 

@@ -89,6 +89,18 @@ def test_ssh_needs_a_key_and_only_ssh_has_known_hosts() -> None:
         given(url="git@github.com:a/b", secret=SECRET, knownHosts=["a\nb"])
 
 
+def test_only_https_has_a_certificate_and_that_is_public() -> None:
+    begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+    public = f"{begin}\nMIIB+/=\n{end}\n"
+    assert given(caCertificate=public * 2).ca_certificate == public * 2
+    with pytest.raises(ValidationError, match="caCertificate: only a server"):
+        given(url="/fsx/a.git", caCertificate=public)
+    key = "-----BEGIN PRIVATE KEY-----\nMIIB\n-----END PRIVATE KEY-----\n"
+    for wrong in ("/etc/ssl/ca.pem", key + public, public + key, ""):
+        with pytest.raises(ValidationError, match="caCertificate"):
+            given(caCertificate=wrong)
+
+
 def test_code_comes_from_one_place() -> None:
     job = {"nodes": 1, "script": "train.py", "git": {"url": HTTPS}}
     assert JobSpec.model_validate(job).git == given()

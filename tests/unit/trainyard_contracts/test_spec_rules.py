@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 from tests.support.spec_parts import FILESYSTEM, NETWORK, ON_FSX
 
-from trainyard_contracts.base import relative_path
+from trainyard_contracts.base import read_stored, relative_path
 from trainyard_contracts.cluster_base import PythonEnvironment, S3Mount
 from trainyard_contracts.cluster_specs import ClusterSpec, read_cluster_spec
 from trainyard_contracts.specs import CheckpointSpec, JobSpec, RunSpec
@@ -218,3 +218,64 @@ def test_a_sync_has_an_interval_that_means_something() -> None:
             export(everySeconds=seconds)
     with pytest.raises(ValidationError, match="everySeconds: nothing is copied with enabled"):
         export(everySeconds=60, enabled=False)
+
+
+@pytest.mark.parametrize("field", ["environment", "secrets"])
+@pytest.mark.parametrize(
+    "name", ["RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "OMPI_COMM_WORLD_RANK"]
+)
+def test_what_the_launcher_sets_is_not_given(field: str, name: str) -> None:
+    words = f"{field}: '{name}' is set by the launcher.*remove it"
+    with pytest.raises(ValidationError, match=words):
+        job(**{field: {name: "5"}})
+
+
+def test_a_program_without_a_launcher_may_be_given_its_variables() -> None:
+    alone = job(recipe="command", environment={"RANK": 0, "MASTER_ADDR": "localhost"})
+    assert alone.environment == {"RANK": "0", "MASTER_ADDR": "localhost"}
+
+
+def test_a_stored_job_with_such_a_variable_is_still_read() -> None:
+    stored = '{"nodes": 1, "module": "train", "environment": {"RANK": "5"}}'
+    assert read_stored(JobSpec, stored).environment == {"RANK": "5"}
+
+
+@pytest.mark.parametrize(
+    ("given", "text"), [(100, "100"), (-1, "-1"), (0.5, "0.5"), (1.0, "1.0"), ("x", "x")]
+)
+def test_numbers_for_the_program_become_their_text(given: object, text: str) -> None:
+    assert job(arguments=[given]).arguments == [text]
+    assert job(environment={"A": given}).environment == {"A": text}
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (True, "put the one that the program reads in quotes: 'true'"),
+        (None, "not null; put it in quotes"),
+        (1e-5, "in quotes, as the program reads it: '1e-05'"),
+        (float("inf"), "without an exponent"),
+        ([1], "valid string"),
+        ("a\x00", "should match pattern"),
+    ],
+)
+def test_what_may_be_written_in_several_ways_is_put_in_quotes(given: object, words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        job(arguments=[given])
+    with pytest.raises(ValidationError, match=words):
+        job(environment={"A": given})
+
+
+@pytest.mark.parametrize(("workers", "said"), [(1, "1 worker node;"), (2, "2 worker nodes;")])
+def test_a_run_that_is_larger_than_its_own_cluster_hears_of_both_fields(
+    workers: int, said: str
+) -> None:
+    groups = [GROUPS[0], {**GROUPS[1], "count": workers}]
+    spec = {"name": "c", "instanceGroups": groups, **ON_FSX}
+    with pytest.raises(ValidationError) as error:
+        RunSpec.model_validate(
+            {"name": "r", "cluster": {"spec": spec}, "job": {"nodes": 4, "module": "train"}}
+        )
+    text = str(error.value)
+    assert f"job.nodes: 4 nodes asked, but cluster 'c' has {said}" in text
+    assert "cluster.spec.instanceGroups.1.count" in text

@@ -12,8 +12,10 @@ from pathlib import Path
 from types import TracebackType
 
 #: `program`: the text of the program or its arguments are wrong, on whatever node. `environment`:
-#: something is missing, which may be so on one node only; it lasts if all nodes miss it.
-PROGRAM, ENVIRONMENT = "program", "environment"
+#: something is missing, which may be so on one node only; it lasts if all nodes miss it. `file`: a
+#: file that the program asked for is missing; another rank may write it later, or has removed it.
+#: If all ranks miss one, it is what the environment lacks.
+PROGRAM, ENVIRONMENT, FILE = "program", "environment", "file"
 #: Which memory ran out: that of the machine, or that of an accelerator.
 HOST, DEVICE = "host", "device"
 
@@ -119,7 +121,7 @@ def _lasting(error: BaseException) -> str | None:
     words = [_lasting_by_itself(one) for one in _chain(error)]
     if None in words:
         return None
-    return ENVIRONMENT if ENVIRONMENT in words else PROGRAM
+    return next(word for word in (FILE, ENVIRONMENT, PROGRAM) if word in words)
 
 
 def _lasting_by_itself(error: BaseException) -> str | None:
@@ -133,9 +135,9 @@ def _lasting_by_itself(error: BaseException) -> str | None:
         return ENVIRONMENT
     if isinstance(error, AttributeError) and str(error).startswith("module '"):
         return ENVIRONMENT
-    # Raised before any line of the program: the program itself is not there.
-    if isinstance(error, FileNotFoundError) and own_part(error.__traceback__) is None:
-        return ENVIRONMENT
+    if isinstance(error, FileNotFoundError):
+        # Raised before any line of the program: the program itself is not there.
+        return ENVIRONMENT if own_part(error.__traceback__) is None else FILE
     return None
 
 

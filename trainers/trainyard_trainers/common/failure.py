@@ -17,7 +17,8 @@ from typing import Any
 
 from trainyard_job.common.exits import CHECKPOINT_FAILED, FENCED, MISCONFIGURED, STOPPED
 
-from .exceptions import ENVIRONMENT, Account, account_of
+from .all_ranks import all_ranks
+from .exceptions import ENVIRONMENT, FILE, Account, account_of
 
 #: Texts of errors that a healthy rank raises because another one went away: a consequence, never a
 #: cause.
@@ -162,8 +163,15 @@ class Told:
 
 
 def record_exception(error: BaseException) -> None:
-    """Write the exception to $TORCHELASTIC_ERROR_FILE, if that is set."""
-    record(account_of(error))
+    """Write the exception to $TORCHELASTIC_ERROR_FILE, if that is set.
+
+    Where all ranks miss a file, each says so before any of them ends: launchers kill the others.
+    """
+    account = account_of(error)
+    record(replace(account, lasting=None) if account.lasting == FILE else account)
+    if account.lasting == FILE and all_ranks("missing"):
+        record(replace(account, lasting=ENVIRONMENT))
+        all_ranks("missing-told")
 
 
 def record(account: Account) -> None:

@@ -47,6 +47,7 @@ from . import configuration, writable
 from .allocator import keep_freed_memory
 from .best import Best
 from .curves import DIRECTORY, Curves
+from .trackers.feeding import Ending, Trackers
 
 
 class NotFinite(Exception):
@@ -254,7 +255,15 @@ def train(
 
     Raises Fenced, CheckpointFailed and NotFinite.
     """
-    return _Run(task, config, attempt, requests, checkpoints).to_its_end()
+    run = _Run(task, config, attempt, requests, checkpoints)
+    ending: Ending = "FAILED"
+    try:
+        code = run.to_its_end()
+        ending = "FINISHED" if code == COMPLETE else "KILLED"
+    finally:
+        if run.trackers is not None:
+            run.trackers.end(ending)
+    return code
 
 
 class _Run:
@@ -283,9 +292,11 @@ class _Run:
         self.losses: list[float] = []  # the last few
         self.progress: Progress | None = None
         self.curves: Curves | None = None
+        self.trackers: Trackers | None = None
         if self.rank == 0:
             before = self.step if saved else None
             self.curves = Curves(attempt.run_dir / DIRECTORY, resumed_from=before)
+            self.trackers = Trackers(attempt.run_id)
             self.progress = Progress(
                 attempt.attempt_dir, world_size=self.world_size, resumed_from=before
             )
@@ -372,9 +383,11 @@ class _Run:
             StepReport(self.step, agreed.loss, samples, seconds, result.data_seconds, more),
             last=over,
         )
+        drawn = {"train/loss": agreed.loss, "train/samplesPerSecond": samples / seconds}
         if self.curves is not None:
-            drawn = {"train/loss": agreed.loss, "train/samplesPerSecond": samples / seconds}
             self.curves.add(self.step, drawn, last=over)
+        if self.trackers is not None:
+            self.trackers.add(self.step, drawn, last=over)
         if over or self.step % self.config.log_every == 0:
             used = f" {more['utilisation']:.1%} of peak" if "utilisation" in more else ""
             print(

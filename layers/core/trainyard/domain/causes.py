@@ -320,7 +320,7 @@ def _place(draft: Draft, attempt: Attempt, end: AttemptEnded) -> str:
     if end.last_step is not None:
         return f"at step {end.last_step}"
     if (saved := draft.book.saved_by(attempt)) is not None:
-        return f"after its checkpoint of step {saved}"
+        return f"after its checkpoint ({saved})"
     return (
         "before the first step"
         if _early(draft, attempt, end)

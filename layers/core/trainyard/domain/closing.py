@@ -164,7 +164,7 @@ def _tearing_down(draft: Draft) -> bool:
         draft.note(
             "kept",
             "ClusterKept",
-            f"Cluster '{cluster.name}' is kept: it holds the only copy of the run's checkpoints.",
+            f"Cluster '{cluster.name}' is kept: what the run made is in no verified export.",
         )
         return False
     draft.status("TearingDown")

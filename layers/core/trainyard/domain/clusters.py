@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Literal
 
 from trainyard.domain.facts import Book, ClusterEvent, ClusterState, LifecycleFailed
 from trainyard.domain.problems import problem
 from trainyard.domain.records import Cluster, Problem
 from trainyard.domain.states import BackendStatus, NodeState
-from trainyard_contracts.events import ClusterReady, Fact
+from trainyard_contracts.events import (
+    AgentSilent,
+    ClusterReady,
+    Fact,
+    NodesChanged,
+    NodeUnhealthy,
+)
 
 #: A cluster that is being made or deleted is described this often, in case no event tells of it.
 LOOK_SECONDS = 60
@@ -22,6 +29,11 @@ VISIBLE_SECONDS = 120
 #: workers, since of a thousand nodes three may fail for a reason that passes. Continuous
 #: provisioning would repeat the script without end and bill for it.
 LIFECYCLE_FAILURES = 3
+#: A node whose Slurm daemon does not run for so long ends the making of a cluster: something starts
+#: the daemon anew in less than a second each time, so it will not run by itself any more.
+SLURM_DOWN_SECONDS = 300
+#: The agents' check of the Slurm daemon.
+SLURM_CHECK = "slurm-daemon"
 
 
 @dataclass(frozen=True)
@@ -68,13 +80,32 @@ def judge(
     left = max(1, min(LOOK_SECONDS, int((deadline - now).total_seconds()) + 1))
     return ClusterDecision(
         "await",
-        _reason(seen),
+        _reason(book, seen),
         in_service=seen is not None and seen.status == BackendStatus.IN_SERVICE,
         timeout_seconds=left,
     )
 
 
-def _reason(seen: Seen | None) -> str:
+def without_slurm(book: Book) -> NodeUnhealthy | None:
+    """The oldest report of a Slurm daemon that still does not run; None if all do.
+
+    What a node last said counts until it is silent or away.
+    """
+    newest = {fact.node: fact for fact in book.of(NodeUnhealthy) if fact.check == SLURM_CHECK}
+    down = [fact for fact in newest.values() if fact.severity == "error" and not _left(book, fact)]
+    return min(down, key=lambda fact: fact.at, default=None)
+
+
+def _left(book: Book, report: NodeUnhealthy) -> bool:
+    silent = (fact.about.node for fact in book.of(AgentSilent) if fact.at > report.at)
+    changes = (fact.removed for fact in book.of(NodesChanged) if fact.at > report.at)
+    return report.node in {*silent, *chain.from_iterable(changes)}
+
+
+def _reason(book: Book, seen: Seen | None) -> str:
+    down = without_slurm(book)
+    if down is not None:
+        return f"Slurm does not run on a node: {down.detail}"
     return (
         "The cluster is in service; its nodes join."
         if seen and seen.status == BackendStatus.IN_SERVICE
@@ -95,6 +126,12 @@ def _failure(
             "cluster-failed",
             f"The controller of cluster '{cluster.name}' was lost before the cluster was ready: "
             "it is in Failure.",
+        )
+    down = without_slurm(book)
+    if down is not None and now >= down.at + timedelta(seconds=SLURM_DOWN_SECONDS):
+        return problem(
+            "cluster-failed",
+            f"Slurm did not run on a node for {SLURM_DOWN_SECONDS} s: {down.detail}",
         )
     broken = book.of(LifecycleFailed)
     if len(broken) >= max(LIFECYCLE_FAILURES, cluster.spec.worker_count()):

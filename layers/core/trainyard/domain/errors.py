@@ -109,7 +109,7 @@ class NodeNotFound(NotFound):
 
 class UploadNotFound(NotFound):
     title = "There is no such upload"
-    next_step = "Send what is to be uploaded with POST /v1/uploads."
+    next_step = "Upload the directory again: 'trainyard run submit' does so (POST /v1/uploads)."
 
 
 class UploadIncomplete(TrainyardError):
@@ -136,6 +136,14 @@ class ConflictError(TrainyardError):
     next_step = "Read it again and repeat."
 
 
+class WrongState(ConflictError):
+    """Nobody changed anything: what is asked for is not possible as things are."""
+
+    code = "wrong-state"
+    title = "That is not possible as things are now"
+    next_step = "Look at the run ('trainyard run show') or the cluster ('trainyard cluster show')."
+
+
 class IdempotencyConflict(ConflictError):
     code = "idempotency-conflict"
     title = "This Idempotency-Key was used with another body"
@@ -158,7 +166,7 @@ class NotExported(ConflictError):
     code = "not-exported"
     title = "The run has no verified export"
     next_step = (
-        "Export it with POST /v1/runs/{id}:export or 'trainyard run export', and ask again when it "
+        "Export it with 'trainyard run export' (POST /v1/runs/{id}:export), and ask again when it "
         "is verified."
     )
 
@@ -258,8 +266,8 @@ class Throttled(RetryableError):
 #: Codes of problem+json answers (docs/reference/problems.md).
 CODES: frozenset[str] = frozenset({
     "invalid-request", "invalid-page-token", "body-too-large", "not-found", "run-not-found",
-    "cluster-not-found", "node-not-found", "idempotency-conflict", "conflict", "run-finished",
-    "run-active", "not-exported", "cluster-exists", "cluster-in-use", "backend-rejected",
-    "no-capacity", "node-unreachable", "session-encrypted", "throttled", "method-not-allowed",
-    "upload-incomplete", "internal",
+    "cluster-not-found", "node-not-found", "idempotency-conflict", "conflict", "wrong-state",
+    "run-finished", "run-active", "not-exported", "cluster-exists", "cluster-in-use",
+    "backend-rejected", "no-capacity", "node-unreachable", "session-encrypted", "throttled",
+    "method-not-allowed", "upload-incomplete", "internal",
 })  # fmt: skip

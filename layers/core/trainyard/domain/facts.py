@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from trainyard.domain.records import Attempt, Checkpoint
+from trainyard.domain.words import mark
+from trainyard_contracts import places
 from trainyard_contracts.events import (
     AGENT_EVENTS,
     AttemptEnded,
@@ -255,21 +257,43 @@ class Book:
             else None
         )
 
-    def saved_by(self, attempt: Attempt) -> int | None:
-        """Step of the newest checkpoint that the attempt made: it came as far as that."""
-        made = [fact.step for fact in self.of(CheckpointCommitted, attempt=attempt.number)]
-        made += [found.step for found in self._checkpoints if found.attempt == attempt.number]
-        return max(made, default=None)
+    def saved_by(self, attempt: Attempt) -> str | None:
+        """The newest checkpoint that the attempt made ('step 40', 'copy 3'): it came so far."""
+        told = self.of(CheckpointCommitted, attempt=attempt.number)
+        listed = [found for found in self._checkpoints if found.attempt == attempt.number]
+        return _newest([*told, *listed])
 
-    def newest_checkpoint(self) -> int | None:
-        """Step of the newest checkpoint that is whole as far as we know."""
+    def newest_checkpoint(self, *, before: int | None = None) -> str | None:
+        """The newest checkpoint that is whole as far as we know: 'step 40', or 'copy 3'.
+
+        `before`: of attempts before this one.
+        """
         rejected = {fact.path for fact in self.of(CheckpointRejected)}
-        known = [(fact.path, fact.step) for fact in self.of(CheckpointCommitted)]
-        known += [
-            (found.path, found.step) for found in self._checkpoints if found.status == "whole"
-        ]
         rejected |= {found.path for found in self._checkpoints if found.status == "rejected"}
-        return max((step for path, step in known if path not in rejected), default=None)
+        known: list[CheckpointCommitted | Checkpoint] = [*self.of(CheckpointCommitted)]
+        known += [found for found in self._checkpoints if found.status == "whole"]
+        return _newest(
+            found
+            for found in known
+            if found.path not in rejected and (before is None or found.attempt < before)
+        )
+
+
+def _newest(found: Iterable[CheckpointCommitted | Checkpoint]) -> str | None:
+    """Of a program's copies of one name the last, whatever their steps: an attempt that resumed may
+    know no step yet. Among names, steps say more than counts, which begin anew for each.
+    """
+    last: dict[str, CheckpointCommitted | Checkpoint] = {}
+    for one in sorted(found, key=lambda one: _order(one.path, one.step)):
+        last[one.path.rpartition("/")[0]] = one
+    best = max(last.values(), key=lambda one: (not one.counted, one.step), default=None)
+    return mark(best.step, best.counted) if best is not None else None
+
+
+def _order(path: str, step: int) -> int:
+    """The newer, the larger, among those in one directory."""
+    copy = places.SAVE_NAME.match(path.rpartition("/")[2])
+    return int(copy.group(1)) if copy else step
 
 
 def gone_nodes(change: NodesChanged, names: Iterable[str]) -> set[str]:

@@ -16,6 +16,7 @@ from trainyard.domain.words import (
     describe,
     duration,
     listed,
+    mark,
     setup_sentence,
     size,
     waiting_sentence,
@@ -45,7 +46,8 @@ def kind_of(type_: type[Fact]) -> Kind:
 
 def _ready(event: events.ClusterReady) -> str:
     return (
-        f"The cluster is ready: {len(event.nodes)} nodes joined Slurm ({listed(event.nodes, 8)})."
+        f"The cluster is ready: {counted(len(event.nodes), 'node')} joined Slurm "
+        f"({listed(event.nodes, 8)})."
     )
 
 
@@ -73,7 +75,7 @@ def _stepped(event: events.AttemptStepped) -> str:
 
 def _committed(event: events.CheckpointCommitted) -> str:
     if event.source:
-        what = f"copy {event.step}" if event.counted else f"step {event.step}"
+        what = mark(event.step, event.counted)
         return (
             f"The program's checkpoint '{event.source}' ({what}) is whole, copied and verified: "
             f"{counted(event.files, 'file')}, {size(event.bytes)}."
@@ -87,10 +89,8 @@ def _committed(event: events.CheckpointCommitted) -> str:
 def _rejected(event: events.CheckpointRejected) -> str:
     if event.path.startswith((f"{places.WORK}/", f"{places.OUTPUT}/")):
         return f"The program's checkpoint '{event.path}' is torn: {event.reason}."
-    return (
-        f"Checkpoint of step {event.step} does not verify ({event.reason}); "
-        "it will not be resumed from."
-    )
+    which = f"Copy {event.step}" if event.counted else f"Checkpoint of step {event.step}"
+    return f"{which} does not verify ({event.reason}); it will not be resumed from."
 
 
 def _restored(event: events.CheckpointRestored) -> str:
@@ -98,9 +98,10 @@ def _restored(event: events.CheckpointRestored) -> str:
     before = f"Before attempt {event.attempt}"
     if not event.path:
         return f"{before}, '{event.source}' was set aside: {event.reason}.{aside}"
-    step = f" of step {event.step}" if event.step is not None else ""
+    copy = "the copy" if event.step is None else f"the copy of step {event.step}"
+    copy = f"copy {event.step}" if event.counted else copy
     return (
-        f"{before}, '{event.source}' was put back from the copy{step}. "
+        f"{before}, '{event.source}' was put back from {copy}. "
         f"What was there: {event.reason}.{aside}"
     )
 
@@ -251,7 +252,7 @@ KINDS: dict[type[Fact], Kind] = {
     events.NodesChanged: _kind(_members, "outcome"),
     events.AgentSilent: _kind(_silent),
     events.AgentBack: _kind(lambda event: f"The agent on {event.about.node} reports again."),
-    events.NodeUnhealthy: _kind(_unhealthy),
+    events.NodeUnhealthy: _kind(_unhealthy, "cluster"),
     events.ExportFinished: _kind(_exported, "outcome", "export"),
     facts.ClusterState: _kind(
         lambda fact: f"AWS says the cluster is {fact.status}.", "in-service", "deleted"

@@ -44,7 +44,12 @@ def _started(draft: Draft, fact: AttemptStarted | None) -> None:
     attempt = draft.attempt
     if fact is None or attempt is None or attempt.started_at is not None:
         return
-    draft.change_attempt(started_at=fact.at, nodes=fact.nodes, job_id=fact.job_id)
+    draft.change_attempt(
+        started_at=fact.at,
+        nodes=fact.nodes,
+        job_id=fact.job_id,
+        began_with=draft.book.newest_checkpoint(before=attempt.number) or "",
+    )
     if draft.run.outcome is not None:
         return
     waited = draft.book.last(AttemptQueued, attempt=attempt.number) is not None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from trainyard.domain.records import Cluster, Run
-from trainyard.domain.teardown import has_something_to_lose, unsaved_runs
+from trainyard.domain.teardown import unsaved_runs, users_of
 from trainyard_contracts.events import Fact
 from trainyard_contracts.places import RECORD_TAG
 
@@ -48,8 +48,8 @@ def still_needed(
     if heard:
         return "its controller still sends heartbeats"
     if holders := unsaved_runs(record, cluster_facts):
-        return f"it holds the only copy of the checkpoints of {', '.join(holders[:3])}"
-    if users := [run.id for run in runs if run.outcome is None or has_something_to_lose(run)]:
+        return f"it holds results of {', '.join(holders[:3])} that are in no verified export"
+    if users := users_of(runs):
         return f"it is used by {', '.join(users[:3])}"
     if unread:
         return f"it may be used by {', '.join(unread[:3])}, which this version cannot read"

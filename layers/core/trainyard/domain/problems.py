@@ -12,7 +12,8 @@ _ANEW = (
 TEXTS: dict[str, tuple[str, str]] = {
     "cluster-failed": (
         "The cluster could not be made or kept",
-        "Read AWS's reason in the detail, correct the cluster's specification, submit again.",
+        "Read the reason in the detail, correct the cluster's specification or what else it names, "
+        "submit again.",
     ),
     "lifecycle-failed": (
         "A lifecycle script failed on a node",
@@ -37,7 +38,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     "python-error": ("The program failed", f"Correct the program, then {_ANEW}"),
     "lasting-error": (
         "The program is wrong, or every node lacks what it needs",
-        "Correct what the error names: the program, its arguments, or what it imports "
+        "Correct what the error names: the program, its arguments, a file, or what it imports "
         f"(job.pythonEnvironment installs packages). Then {_ANEW}",
     ),
     "same-error": (
@@ -85,7 +86,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     ),
     "cancelled": (
         "The run was cancelled",
-        "To go on from its newest checkpoint: trainyard run resume RUN.",
+        "To go on, from its newest checkpoint if it has one: trainyard run resume RUN.",
     ),
     "code-expired": (
         "The upload of the run's code is gone",
@@ -104,8 +105,8 @@ TEXTS: dict[str, tuple[str, str]] = {
     "image-needs-pyxis": (
         "The cluster runs no containers",
         "job.image needs Enroot and Pyxis on the nodes, registered with their Slurm. "
-        "Submit the run with cluster.spec, so that a new cluster is made for it, or remove "
-        "job.image.",
+        "On AWS submit the run with cluster.spec, so that a new cluster is made for it. The local "
+        "cloud has none: trainyard run rerun RUN --set job.image=null.",
     ),
     "image-refused": (
         "The job's image cannot be used",

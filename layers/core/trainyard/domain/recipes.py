@@ -115,6 +115,7 @@ def _git(run: Run) -> BundleGit | None:
         path=git.path,
         secret=git.secret,
         known_hosts=list(git.known_hosts),
+        ca_certificate=git.ca_certificate,
         prefix=places.fetched_prefix(run.prefix),
     )
 

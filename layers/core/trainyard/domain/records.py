@@ -90,7 +90,14 @@ class Attempt(Record):
     nodes: list[str] = Field(default_factory=list)
     started_at: datetime | None = None
     first_step_at: datetime | None = None
-    resumed_from: int | None = None
+    resumed_from: int | None = Field(
+        default=None, description="step of the checkpoint that its program says it went on from"
+    )
+    began_with: str = Field(
+        default="",
+        description="the newest whole checkpoint that was there when its job began: 'step 40', or "
+        "'copy 3' of one whose step is not known; '': none is known",
+    )
     ended_at: datetime | None = None
     outcome: Literal["succeeded", "failed", "cancelled", "lost"] | None = None
     reason: str = ""
@@ -157,10 +164,13 @@ class Checkpoint(Record):
         default="whole",
         description=(
             "whole: every hash verified; rejected: it does not verify; pruned: "
-            "removed, newer ones are kept"
+            "removed, newer ones are kept, or lost with its filesystem"
         ),
     )
     reason: str = ""
+    counted: bool = Field(
+        default=False, description="'step' is no step of the training: it counts the copies"
+    )
 
 
 class Code(Record):

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from trainyard.domain import causes, closing, nodes
+from trainyard.domain.clusters import without_slurm
 from trainyard.domain.decisions import Decision, Draft, Next
 from trainyard.domain.facts import Book, CancelRequested, ExportRequested
 from trainyard.domain.observing import observe
@@ -169,7 +170,11 @@ def _cluster_deadline(draft: Draft) -> None:
         draft.stop("failed", reason, problem("cluster-deadline", reason))
         draft.note("cluster-deadline", "ClusterDeadline", reason)
     else:
-        draft.status("Provisioning", f"Waiting for cluster '{draft.run.cluster_name}' to be ready.")
+        down = without_slurm(draft.book) if draft.cluster is not None else None
+        waiting = f"Waiting for cluster '{draft.run.cluster_name}'"
+        draft.status(
+            "Provisioning", f"{waiting}: {down.detail}" if down else f"{waiting} to be ready."
+        )
 
 
 def _attempt(draft: Draft) -> None:
@@ -335,10 +340,10 @@ def _continuation(draft: Draft, resume_as: str) -> str:
     """
     if not draft.run.attempts:
         return f"{resume_as}."
-    step = draft.book.newest_checkpoint()
-    if step is None:
+    newest = draft.book.newest_checkpoint()
+    if newest is None:
         return f"{resume_as}; no whole checkpoint is known yet."
-    return f"{resume_as} from the newest whole checkpoint (step {step} as far as is known)."
+    return f"{resume_as} from the newest whole checkpoint ({newest} as far as is known)."
 
 
 def _bystanders(draft: Draft, attempt: Attempt) -> None:

@@ -24,8 +24,7 @@ def blocker(
     """
     if cluster.status == "Failed":
         return None
-    users = [run.id for run in active_runs if run.outcome is None or has_something_to_lose(run)]
-    if users:
+    if users := users_of(active_runs):
         return f"Cluster '{cluster.name}' is used by {_listed(users)}."
     if unread:
         return (
@@ -37,12 +36,19 @@ def blocker(
     holders = unsaved_runs(cluster, cluster_facts)
     if holders:
         return (
-            f"Cluster '{cluster.name}' holds the only copy of the checkpoints of "
-            f"{_listed(holders)}."
+            f"Cluster '{cluster.name}' holds results of {_listed(holders)} that are in no "
+            "verified export."
         )
     if others is not None and (others.running or others.queued):
         return f"Cluster '{cluster.name}' is used by people: {_jobs(others)}."
     return None
+
+
+def users_of(active_runs: Iterable[Run]) -> list[str]:
+    """The runs that still need their cluster: to train, or to export."""
+    return sorted(
+        run.id for run in active_runs if run.outcome is None or has_something_to_lose(run)
+    )
 
 
 def _jobs(others: OtherJobs) -> str:

@@ -35,6 +35,11 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def mark(step: int, counted: bool) -> str:
+    """Which checkpoint it is; the copies of one without a known step are only counted."""
+    return f"copy {step}" if counted else f"step {step}"
+
+
 def whose(source: str) -> str:
     """Who said a step, as a sentence begins or goes on."""
     files = {"log": "its log", "tensorboard": "its TensorBoard file", "mlflow": "its MLflow file"}

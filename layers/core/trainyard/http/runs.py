@@ -19,6 +19,7 @@ from trainyard.app.runs.request_export import request_export
 from trainyard.app.runs.resume_run import resume_run
 from trainyard.app.runs.show_run import show_run
 from trainyard.app.runs.submit_run import submit_run
+from trainyard.domain.advice import copied
 from trainyard.domain.records import Run, RunStatus
 from trainyard.http.answers import answer, documented
 from trainyard.http.identifiers import IdempotencyKey, RunPath
@@ -39,6 +40,7 @@ from trainyard.http.views import (
     TimelineEntry,
 )
 from trainyard.ports import Ports, Runs
+from trainyard_contracts.commands import LONGEST_SECONDS
 from trainyard_contracts.specs import RunSpec
 
 TAGS = ["runs"]
@@ -160,9 +162,11 @@ def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
     )
     def show(run_id: RunPath) -> Response[str]:
         run, latest = show_run(ports(), known(run_id))
-        copied = latest_sync(ports(), run)
-        sync = Sync.of(copied) if copied is not None else None
-        return answer(RunView.of(run, uri=uri(ports(), run), latest=latest, sync=sync))
+        found = latest_sync(ports(), run)
+        sync = Sync.of(found) if found is not None else None
+        words = copied(found, ports().clock.now()) if found is not None else ""
+        view = RunView.of(run, uri=uri(ports(), run), in_s3=words, latest=latest, sync=sync)
+        return answer(view)
 
 
 def _lists(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
@@ -244,9 +248,25 @@ def _readings(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
             str,
             Query(max_length=100, description="only lines with this text, wherever in the log"),
         ] = "",
+        since_seconds: Annotated[
+            WholeNumber | None,
+            Query(
+                alias="sinceSeconds",
+                ge=1,
+                le=LONGEST_SECONDS,
+                description="only what was printed in so many last seconds, of an ended attempt "
+                "before its end; some seconds more may come with it",
+            ),
+        ] = None,
     ) -> Response[str]:
         log = read_logs(
-            ports(), known(run_id), kind=kind, attempt=attempt, lines=lines, contains=contains
+            ports(),
+            known(run_id),
+            kind=kind,
+            attempt=attempt,
+            lines=lines,
+            contains=contains,
+            since_seconds=since_seconds or 0,
         )
         return answer(LogView(kind=log.kind, attempt=log.attempt, source=log.source, text=log.text))
 

@@ -12,6 +12,7 @@ from trainyard.app.runs.dry_run import DryRun
 from trainyard.app.runs.list_outputs import Outputs
 from trainyard.app.runs.read_metrics import Metrics
 from trainyard.domain import records
+from trainyard.domain.advice import advised
 from trainyard.domain.records import ClusterStatus, RunStatus
 from trainyard.domain.states import NodeState
 from trainyard_contracts.base import Unchanging
@@ -48,6 +49,11 @@ class Problem(View):
     detail: str
     next_step: str
 
+    @classmethod
+    def of_run(cls, run: records.Run, in_s3: str = "") -> Self | None:
+        found = advised(run, in_s3)
+        return cls.of(found) if found is not None else None
+
 
 class Attempt(View):
     """One submission of the run's job."""
@@ -59,7 +65,13 @@ class Attempt(View):
     nodes: list[str]
     started_at: datetime | None
     first_step_at: datetime | None
-    resumed_from: int | None
+    resumed_from: int | None = Field(
+        description="step of the checkpoint that its program says it went on from"
+    )
+    began_with: str = Field(
+        description="the newest whole checkpoint that was there when its job began: 'step 40', or "
+        "'copy 3' of one whose step is not known; '': none is known"
+    )
     ended_at: datetime | None
     outcome: Literal["succeeded", "failed", "cancelled", "lost"] | None
     reason: str
@@ -115,10 +127,11 @@ class Checkpoint(View):
     status: Literal["whole", "rejected", "pruned"] = Field(
         description=(
             "whole: every hash verified; rejected: it does not verify; pruned: "
-            "removed, newer ones are kept"
+            "removed, newer ones are kept, or lost with its filesystem"
         )
     )
     reason: str
+    counted: bool = Field(description="'step' is no step of the training: it counts the copies")
 
 
 class Output(View):
@@ -258,14 +271,14 @@ class RunView(View):
     latest: RunSample | None
 
     @classmethod
-    def of(cls, record: BaseModel, *, uri: str = "", **other: Any) -> Self:
-        """`uri`: where it is exported to."""
+    def of(cls, record: BaseModel, *, uri: str = "", in_s3: str = "", **other: Any) -> Self:
+        """`uri`: where it is exported to; `in_s3`: what was copied there, in words."""
         assert isinstance(record, records.Run)
         parts = {
             "attempts": [Attempt.of(attempt) for attempt in record.attempts],
             "incidents": [Incident.of(incident) for incident in record.incidents],
             "code": Code.of(record.code) if record.code else None,
-            "problem": Problem.of(record.problem) if record.problem else None,
+            "problem": Problem.of_run(record, in_s3),
             "export": Export.of(record.export, uri=uri) if record.export else None,
         }
         return super().of(record, **{"latest": None, "sync": None, **parts, **other})
@@ -299,7 +312,7 @@ class RunSummary(View):
         return super().of(
             record,
             attempt_count=record.attempt.number if record.attempt else 0,
-            problem=Problem.of(record.problem) if record.problem else None,
+            problem=Problem.of_run(record),
             export=Export.of(record.export, uri=uri) if record.export else None,
             **other,
         )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from tests.support.cluster_facts import creating, fact
+from tests.support.facts import fact as made_fact
 from tests.support.records import NOW
 
 from trainyard.domain.clusters import Seen, failure, judge
 from trainyard.domain.states import BackendStatus, NodeState
+from trainyard_contracts.events import Fact
 
 
 def test_a_cluster_is_ready_when_its_nodes_joined_not_when_aws_says_in_service() -> None:
@@ -39,6 +42,53 @@ def test_a_lifecycle_script_that_fails_again_and_again_is_not_paid_for_without_e
     broken = [fact("LifecycleFailed", description=f"i-{number} failed") for number in range(3)]
     assert judge(creating(), broken[:2], Seen(BackendStatus.IN_SERVICE), NOW, 600).next == "await"
     assert judge(creating(), broken, Seen(BackendStatus.IN_SERVICE), NOW, 600).next == "fail"
+
+
+def no_slurmd(severity: str = "error", seconds: float = 0, node: str = "ip-1") -> Fact:
+    return made_fact(
+        "NodeUnhealthy",
+        f"{100 + int(seconds)}",
+        NOW + timedelta(seconds=seconds),
+        clusterName="c",
+        node=node,
+        check="slurm-daemon",
+        severity=severity,
+        detail=f"{node}: slurmd does not listen on port 6818; its log says: no cgroup",
+    )
+
+
+def test_a_node_whose_slurm_daemon_does_not_start_ends_the_making_with_the_daemons_reason() -> None:
+    seen = Seen(BackendStatus.IN_SERVICE)
+    soon, late = (NOW + timedelta(seconds=seconds) for seconds in (299, 300))
+    waits = judge(creating(), [no_slurmd()], seen, soon, 3600)
+    assert (waits.next, "its log says: no cgroup" in waits.reason) == ("await", True)
+    ended = judge(creating(), [no_slurmd()], seen, late, 3600)
+    assert ended.next == "fail"
+    assert ended.problem is not None
+    assert (ended.problem.code, "ip-1: slurmd" in ended.problem.detail) == ("cluster-failed", True)
+
+
+def test_a_slurm_daemon_that_runs_at_last_ends_no_cluster() -> None:
+    facts = [no_slurmd(), no_slurmd("healthy", 200)]
+    late = NOW + timedelta(seconds=400)
+    assert judge(creating(), facts, Seen(BackendStatus.IN_SERVICE), late, 3600).next == "await"
+
+
+@pytest.mark.parametrize(
+    ("kind", "about"),
+    [
+        ("AgentSilent", {"about": {"node": "ip-1", "agent": "silent", "scheduler": "up"}}),
+        ("NodesChanged", {"nodes": ["ip-2"], "removed": ["ip-1"]}),
+    ],
+)
+def test_what_a_node_said_that_is_silent_or_away_now_ends_no_cluster(
+    kind: str, about: dict[str, Any]
+) -> None:
+    gone = made_fact(kind, "3", NOW + timedelta(seconds=100), clusterName="c", **about)
+    late, seen = NOW + timedelta(seconds=400), Seen(BackendStatus.IN_SERVICE)
+    assert judge(creating(), [no_slurmd(), gone], seen, late, 3600).next == "await"
+    again = [no_slurmd(), gone, no_slurmd(seconds=101)]
+    assert judge(creating(), again, seen, late + timedelta(seconds=1), 3600).next == "fail"
 
 
 CAPACITY = (

@@ -21,7 +21,9 @@ def test_a_cluster_in_use_or_with_the_only_copy_is_not_deleted() -> None:
     verified = Export(id="x", state="verified", final=True, requested_at=NOW)
     assert blocker(ready, [run(outcome="succeeded", attempts=trained, export=verified)], []) is None
     unsaved = fact("UnsavedRun", runId="run-9", generation=1)
-    assert "only copy of the checkpoints of run-9" in str(blocker(ready, [], [unsaved]))
+    assert "holds results of run-9 that are in no verified export" in str(
+        blocker(ready, [], [unsaved])
+    )
     saved = fact("SavedRun", runId="run-9", generation=1).model_copy(
         update={"at": NOW + timedelta(seconds=1)}
     )

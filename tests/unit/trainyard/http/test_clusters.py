@@ -80,6 +80,17 @@ def test_a_cluster_that_a_run_uses_is_not_deleted(client: Client, world: World) 
     is_a_problem(client.send("DELETE", "/v1/clusters/demo"), 409, "cluster-in-use")
 
 
+def test_force_is_not_advised_where_it_does_not_help(client: Client) -> None:
+    client.post("/v1/clusters", cluster())
+    run = client.post("/v1/runs", spec() | {"cluster": {"name": "demo"}}).json["id"]
+    for query in ({}, {"force": "true"}):
+        answer = client.send("DELETE", "/v1/clusters/demo", query=query)
+        is_a_problem(answer, 409, "cluster-in-use")
+        assert answer.json["nextStep"] == (
+            f"Wait until it ends, or cancel it: trainyard run cancel {run}."
+        )
+
+
 def test_an_idle_cluster_is_deleted(client: Client, world: World) -> None:
     client.post("/v1/clusters", cluster())
     assert client.send("DELETE", "/v1/clusters/demo").status == 202
@@ -112,7 +123,7 @@ def test_nodes_of_a_cluster_that_is_not_there_yet_cannot_be_changed(
 ) -> None:
     client.post("/v1/clusters", cluster())
     is_a_problem(
-        client.post(f"/v1/clusters/demo/nodes/i-0123456789abcdef0:{verb}"), 409, "conflict"
+        client.post(f"/v1/clusters/demo/nodes/i-0123456789abcdef0:{verb}"), 409, "wrong-state"
     )
 
 

@@ -49,6 +49,23 @@ def test_the_same_key_and_body_is_the_same_run(client: Client) -> None:
     assert len(client.get("/v1/runs").json["runs"]) == 1
 
 
+def test_numbers_of_arguments_and_variables_are_shown_as_the_texts_that_they_become(
+    client: Client,
+) -> None:
+    body = changed("job", {**spec()["job"], "arguments": ["--n", 3], "environment": {"LR": 0.5}})
+    run = client.get(client.post("/v1/runs", body).headers["Location"]).json
+    assert run["spec"]["job"]["arguments"] == ["--n", "3"]
+    assert run["spec"]["job"]["environment"] == {"LR": "0.5"}
+
+
+def test_a_boolean_variable_is_refused_by_its_name(client: Client) -> None:
+    body = changed("job", {**spec()["job"], "environment": {"A": True}})
+    answer = client.post("/v1/runs", body)
+    is_a_problem(answer, 400, "invalid-request")
+    assert "job.environment.A" in answer.text
+    assert "in quotes: 'true'" in answer.text
+
+
 def test_the_same_key_with_another_body_is_a_conflict(client: Client) -> None:
     submitted(client, headers={"Idempotency-Key": "k"})
     is_a_problem(
@@ -187,12 +204,29 @@ def test_resume_of_a_failed_run_starts_a_new_life(client: Client, world: World) 
     assert answer.json["status"] not in ("Failed", "Succeeded")
 
 
+def test_what_to_do_next_names_the_run_where_it_is_shown_and_where_it_is_listed(
+    client: Client, world: World
+) -> None:
+    run = submitted(client)["id"]
+    problem = Problem(code="internal", title="t", detail="d", next_step="trainyard run resume RUN.")
+    stored(world, run, status="Failed", outcome="failed", problem=problem)
+    [listed] = client.get("/v1/runs").json["runs"]
+    for found in (listed, client.get(f"/v1/runs/{run}").json):
+        assert found["problem"]["nextStep"] == f"trainyard run resume {run}."
+
+
 def test_export_of_an_ended_run_whose_cluster_is_gone_is_a_conflict(
     client: Client, world: World
 ) -> None:
     run = submitted(client)
     stored(world, run["id"], status="Failed", outcome="failed")
-    is_a_problem(client.post(f"/v1/runs/{run['id']}:export"), 409, "conflict")
+    answer = client.post(f"/v1/runs/{run['id']}:export")
+    is_a_problem(answer, 409, "wrong-state")
+    assert "its program never started" in answer.json["detail"]
+    stored(world, run["id"], attempts=[Attempt(number=1, submitted_at=world.clock.now())])
+    answer = client.post(f"/v1/runs/{run['id']}:export")
+    is_a_problem(answer, 409, "wrong-state")
+    assert "holds nothing of it any more" in answer.json["detail"]
 
 
 def test_checkpoints_are_listed_newest_first_in_camel_case(client: Client, world: World) -> None:
@@ -292,6 +326,43 @@ def test_a_log_is_searched_in_s3_once_its_attempt_has_ended_and_on_the_node_befo
     assert (found["source"], found["text"]) == ("s3", "loss é 9\nloss é 1")
     last = client.get(path, query={**query, "lines": 1}).json
     assert last["text"] == "loss é 1"
+
+
+def test_a_log_is_shown_since_a_time_on_the_node_and_in_s3(client: Client, world: World) -> None:
+    run_id = submitted(client)["id"]
+    record = stored(world, run_id, attempts=[Attempt(number=1)])
+    path, query = f"/v1/runs/{run_id}/logs", {"sinceSeconds": 60}
+    cluster = Cluster(
+        name=record.cluster_name,
+        spec=record.spec.cluster.spec,
+        status="Ready",
+        created_at=world.clock.now(),
+        updated_at=world.clock.now(),
+    )
+    world.clusters.create(cluster)
+    asked: list[list[str]] = []
+
+    def answer(_: Cluster, argv: list[str]) -> CommandResult:
+        asked.append(argv)
+        return CommandResult(0, json.dumps({"text": "new"}), "")
+
+    world.commands.answer = answer
+    assert client.get(path, query=query).json["text"] == "new"
+    assert "--since=60" in asked[0]
+    words = "--since is not an option of 'logs'"
+    world.commands.answer = lambda *_: CommandResult(1, json.dumps({"message": words}), "")
+    is_a_problem(client.get(path, query=query), 502, "internal")
+    kept = f"{record.prefix}/logs/attempt-1"
+    world.blobs.put(f"{kept}.log", b"cut line\nold\nnew\nlast\n")
+    assert "noted no times" in client.get(path, query=query).json["detail"]
+    marks = [{"at": at, "left": left} for at, left in ((900, 500), (1000, 9), (1030, 5), (1060, 0))]
+    world.blobs.put(f"{kept}.times.json", json.dumps({"marks": marks}).encode())
+    for seconds, text in ((10, "last"), (60, "new\nlast"), (100, "cut line\nold\nnew\nlast")):
+        found = client.get(path, query={"sinceSeconds": seconds}).json
+        assert (found["source"], found["text"]) == ("s3", text)
+    wrong = client.get(path, query={**query, "kind": "lifecycle"})
+    is_a_problem(wrong, 400, "invalid-request")
+    assert wrong.json["errors"][0]["field"] == "sinceSeconds"
 
 
 def test_an_ended_run_shows_its_last_samples_however_long_ago_it_ended(

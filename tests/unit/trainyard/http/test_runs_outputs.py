@@ -30,6 +30,24 @@ def exported(client: Client, world: World, *keys: str, **export: Any) -> Run:
     return world.runs.put(run.model_copy(update={"export": made}))
 
 
+def test_a_run_whose_program_never_started_has_nothing_to_export(
+    client: Client, world: World
+) -> None:
+    run = world.runs.get(client.post("/v1/runs", spec()).json["id"])
+    answer = client.get(f"/v1/runs/{run.id}/outputs")
+    is_a_problem(answer, 409, "not-exported")
+    assert answer.json["nextStep"] == "Ask again when it trains."
+    world.runs.put(run.changed(status="Failed", outcome="failed"))
+    answer = client.get(f"/v1/runs/{run.id}/outputs")
+    is_a_problem(answer, 409, "not-exported")
+    assert "there is nothing to export" in answer.json["detail"]
+    assert answer.json["nextStep"] == f"Look why with trainyard run show {run.id}."
+    trained = [Attempt(number=1, submitted_at=world.clock.now())]
+    world.runs.put(world.runs.get(run.id).changed(attempts=trained))
+    answer = client.get(f"/v1/runs/{run.id}/outputs")
+    assert f"trainyard run export {run.id}" in answer.json["nextStep"]
+
+
 def test_the_export_is_listed_page_by_page(client: Client, world: World) -> None:
     run = exported(client, world, "final/a", "final/b", "output/c")
     path = f"/v1/runs/{run.id}/outputs"
@@ -81,7 +99,8 @@ def test_what_is_not_verified_is_not_listed(
 ) -> None:
     run = exported(client, world, "final/a", **(change or {}))
     if change is None:
-        world.runs.put(world.runs.get(run.id).model_copy(update={"export": None}))
+        attempts = [Attempt(number=1, submitted_at=world.clock.now())]
+        world.runs.put(world.runs.get(run.id).changed(export=None, attempts=attempts))
     answer = client.get(f"/v1/runs/{run.id}/outputs")
     is_a_problem(answer, 409, "not-exported")
     assert words in answer.json["detail"]

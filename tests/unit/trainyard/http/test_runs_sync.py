@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from tests.support.http_events import Client, changed, is_a_problem, spec
 from tests.support.memory import World
+from tests.support.spec_parts import cluster_spec
 
 from trainyard.app.clusters.create_cluster import create_cluster
 from trainyard.domain.errors import RetryableError
+from trainyard.domain.problems import problem
 from trainyard.domain.records import Attempt, Export, Run
 from trainyard_contracts import places
 from trainyard_contracts.files import ExportManifest, SyncedObject, SyncLatest, SyncManifest
@@ -153,8 +155,53 @@ def test_a_cluster_that_is_there_keeps_its_filesystem(client: Client, world: Wor
     spec_of = stored.spec.cluster.spec
     create_cluster(world.ports, spec_of, name=stored.cluster_name, owner_run=stored.id)
     answer = client.post(f"/v1/runs/{run.id}:resume", query={"filesystem": OTHER})
-    is_a_problem(answer, 409, "conflict")
+    is_a_problem(answer, 409, "wrong-state")
+    assert "would go on with the filesystem that it mounts" in answer.json["detail"]
     assert f"trainyard cluster delete {stored.cluster_name}" in answer.json["nextStep"]
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (None, "Create a cluster named 'demo'"),
+        ("Deleted", "Create a cluster named 'demo'"),
+        ("Deleting", "Wait until it is Deleted, then create a cluster named 'demo'"),
+        ("Failed", "Delete it (trainyard cluster delete demo), then create a cluster"),
+        ("Creating", "Wait until it is Ready, then: trainyard run resume"),
+    ],
+)
+def test_a_run_on_a_cluster_that_is_lost_waits_for_one_of_its_name_on_any_filesystem(
+    client: Client, world: World, status: Any, words: str
+) -> None:
+    client.post("/v1/clusters", cluster_spec("demo", workers=2, spares=1))
+    run = submitted(client, world, {**EVERY, "cluster": {"name": "demo"}})
+    synced(world, run, "output/a")
+    failed(world, run)
+    world.clock.tick(720)
+    there = world.clusters.stored.pop("demo")
+    if status is not None:
+        world.clusters.stored["demo"] = there.changed(status=status)
+    answer = client.post(f"/v1/runs/{run.id}:resume")
+    is_a_problem(answer, 409, "wrong-state")
+    assert "is in S3 (step 40, copied 12 minutes ago)" in answer.json["detail"]
+    assert answer.json["nextStep"].startswith(words)
+    world.clusters.stored["demo"] = there.changed(status="Ready")
+    assert client.post(f"/v1/runs/{run.id}:resume").status == 202
+
+
+def test_what_was_copied_is_what_a_run_whose_cluster_is_lost_is_told_first(
+    client: Client, world: World
+) -> None:
+    run = submitted(client, world)
+    synced(world, run, "output/a")
+    failed(world, run)
+    lost = problem("cluster-failed", "It is gone.")
+    world.runs.put(world.runs.get(run.id).changed(problem=lost))
+    world.clock.tick(720)
+    said = client.get(f"/v1/runs/{run.id}").json["problem"]["nextStep"]
+    assert said.startswith(
+        f"trainyard run resume {run.id} goes on from what is in S3 (step 40, copied 12 minutes ago)"
+    )
 
 
 @pytest.mark.parametrize("given", ["", "x", "fs-1/a", OTHER.partition("/")[0], f"{OTHER}/b"])

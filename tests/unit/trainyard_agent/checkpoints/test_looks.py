@@ -41,11 +41,20 @@ class Program:
 
     def look(self, after: float = 0.0, step: int | None = None) -> Looked:
         self.now += after
-        return self.looks.look(self.bundle, 1, step)
+        return self.looks.look(self.bundle, 1, lambda _: step)
 
     def steps(self) -> list[int]:
         found = [one for store in kept.stores(self.root) for one in kept.copies(self.root / store)]
         return sorted(one.manifest.step for one in found)
+
+
+def test_the_step_is_the_one_of_the_moment_of_the_save(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, asked = Program(tmp_path, monkeypatch), list[float]()
+    program.save(archive(1))
+    program.looks.look(program.bundle, 1, lambda at: asked.append(at) or 7)  # type: ignore[func-returns-value]
+    assert (program.steps(), asked) == ([7], [1.0])
 
 
 def test_what_proves_itself_is_copied_at_once_and_once(
@@ -79,7 +88,7 @@ def test_a_directory_that_is_half_written_over_is_not_its_next_save(
     assert len(program.look(step=1).taken) == 1
     program.save(archive(2), "last/model.pt")
     assert program.look(100, step=2).taken == []
-    crashed = program.looks.last_look(program.bundle, 1, 2, well=False)
+    crashed = program.looks.last_look(program.bundle, 1, lambda _: 2, well=False)
     assert (crashed.taken, crashed.judged) == ([], {})
     program.save(archive(2), "last/optimizer.pt")
     assert len(program.look(100, step=2).taken) == 1
@@ -113,8 +122,8 @@ def test_a_file_that_is_open_for_ever_is_copied_when_the_job_ended_well(
         for _ in range(20):
             stream.write(b"line\n")
             assert program.look(2).taken == []
-    assert program.looks.last_look(program.bundle, 1, 3, well=False).taken == []
-    assert len(program.looks.last_look(program.bundle, 1, 3, well=True).taken) == 1
+    assert program.looks.last_look(program.bundle, 1, lambda _: 3, well=False).taken == []
+    assert len(program.looks.last_look(program.bundle, 1, lambda _: 3, well=True).taken) == 1
 
 
 def test_a_name_that_is_renamed_into_place_is_linked_at_once(
@@ -206,7 +215,7 @@ def test_what_cannot_be_read_now_is_copied_later_and_is_not_torn(
         trouble.setattr(kept, "open_inside", refuse)
         assert program.look().taken == []
         trouble.setattr(looks.formats, "open_inside", refuse)
-        looked = program.looks.last_look(program.bundle, 1, None, well=True)
+        looked = program.looks.last_look(program.bundle, 1, lambda _: None, well=True)
         assert (looked.taken, looked.torn) == ([], {})
     assert len(program.look(100).taken) == 1
 
@@ -219,7 +228,7 @@ def test_at_the_end_what_is_torn_is_told_and_what_is_whole_is_copied(
     program.look()
     hugging_face(tmp_path / "work/checkpoint-6", 6)
     (hugging_face(tmp_path / "work/checkpoint-7", 7) / "rng_state_1.pth").unlink()
-    looked = program.looks.last_look(program.bundle, 1, None, well=False)
+    looked = program.looks.last_look(program.bundle, 1, lambda _: None, well=False)
     assert program.steps() == [5, 6]
     assert {match.name: reason for match, reason in looked.torn.items()} == {
         "work/checkpoint-7": "work/checkpoint-7: rng_state of rank 1 is missing"
@@ -257,7 +266,7 @@ def looks_for_ever(root: Path) -> None:
     seen = Looks(root)
     while True:
         with contextlib.suppress(OSError):
-            seen.look(bundle(), 1, None)
+            seen.look(bundle(), 1, lambda _: None)
         seen._tries.clear()  # no pauses: it is to be killed in its copies
 
 

@@ -53,6 +53,25 @@ def test_a_torn_file_is_set_aside_and_the_copy_put_back(tmp_path: Path) -> None:
     assert mend(tmp_path) == [], "once is enough"
 
 
+@pytest.mark.parametrize("lost", ["torn", "missing"])
+def test_the_newest_copy_is_put_back_and_not_the_one_with_the_largest_step(
+    tmp_path: Path, lost: str
+) -> None:
+    for at, (step, counted) in enumerate([(33, False), (0, True), (13, False), (0, True)], 1):
+        write(tmp_path, "work/snapshot.pt", archive(at), at)
+        match = look(tmp_path, "work/snapshot.pt")
+        assert match is not None
+        take(tmp_path, match, SAVE._replace(attempt=1 + at // 2, step=step, counted=counted))
+    if lost == "torn":
+        write(tmp_path, "work/snapshot.pt", archive(5)[:-40], 5)
+    else:
+        (tmp_path / "work/snapshot.pt").unlink()
+    (done,) = mend(tmp_path)
+    assert done.kept is not None
+    assert (done.kept.number, done.kept.manifest.step, done.kept.source.counted) == (4, 4, True)
+    assert step_of_archive(tmp_path / "work/snapshot.pt") == 4
+
+
 def test_a_whole_newer_file_stays(tmp_path: Path) -> None:
     write(tmp_path, "work/snapshot.pt", archive(5), 5)
     keep(tmp_path, "work/snapshot.pt", 5)

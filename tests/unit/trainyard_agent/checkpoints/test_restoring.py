@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import shutil
 import time
+from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from tests.unit.trainyard_agent.checkpoints.test_putting_back import keep
 from tests.unit.trainyard_agent.checkpoints.test_sync_pass import PREFIX, Sync, checkpoint
 from tests.unit.trainyard_agent.jobs.test_work import bundle
 
+from trainyard_agent.checkpoints import restoring
 from trainyard_agent.checkpoints.checkpoints import verify
 from trainyard_agent.checkpoints.putting_back import put_back
 from trainyard_agent.checkpoints.restoring import Restorer, Restores, State, was_here
@@ -33,6 +36,7 @@ from trainyard_contracts.files import (
     ExportedObject,
     ExportManifest,
     JobBundle,
+    KeptLink,
     SyncOrder,
 )
 
@@ -73,14 +77,17 @@ class World:
         assert given.sync is not None
         return Restorer(s3, self.config, self.root, given, given.sync, State()).run()
 
-    def export(self, *, at: datetime, **files: bytes) -> None:
+    def export(
+        self, *, at: datetime, links: Sequence[tuple[str, str]] = (), **files: bytes
+    ) -> None:
         objects = []
         for name, body in files.items():
             key = name.replace("__", "/")
             self.s3.objects[f"{EXPORT}/{key}"] = body
             sha256 = hashlib.sha256(body).hexdigest()
             objects.append(ExportedObject(key=key, bytes=len(body), sha256=sha256))
-        made = ExportManifest(run_id=RUN, created_at=at, objects=objects)
+        listed = [KeptLink(key=key, target=target) for key, target in links]
+        made = ExportManifest(run_id=RUN, created_at=at, objects=objects, links=listed)
         self.s3.objects[f"{EXPORT}/export-manifest.json"] = made.model_dump_json(
             by_alias=True
         ).encode()
@@ -108,6 +115,7 @@ def test_checkpoint_output_and_work_are_there_as_they_were(world: World) -> None
     assert facts is not None
     assert (facts["source"], facts["step"], facts["checkpoints"]) == ("sync", 20, 1)
     assert (facts["files"], facts["skipped"]) == (4, [])
+    assert facts["brought"] == [checkpoint(20)]
     assert 0 <= facts["age_seconds"] < 600
     manifest, _ = verify(world.root / checkpoint(20), RUN)
     assert manifest.step == 20
@@ -116,6 +124,16 @@ def test_checkpoint_output_and_work_are_there_as_they_were(world: World) -> None
     assert (world.root / "best.json").is_file()
     left = [path.name for path in world.root.rglob(".*")]
     assert left == []
+
+
+def test_of_more_checkpoints_than_an_event_holds_none_is_named(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restoring, "_MOST_BROUGHT", 0)
+    lay(world)
+    facts = world.restore()
+    assert facts is not None
+    assert (facts["checkpoints"], facts["brought"]) == (1, None)
 
 
 def test_what_the_submission_brought_is_replaced_by_what_the_program_made_of_it(
@@ -255,6 +273,105 @@ def test_no_link_is_followed_on_the_way(world: World, tmp_path: Path) -> None:
     assert facts is not None
     assert "working/data/x" in facts["skipped"][0]
     assert not (tmp_path / "x").exists()
+
+
+def test_links_are_there_as_they_were(world: World) -> None:
+    world.sync.write("work/runs/7/model.pt", b"m")
+    (world.sync.root / "work/latest").symlink_to("runs/7")
+    (world.sync.root / "work/later").symlink_to("runs/8")
+    world.sync.run()
+    (world.root / "work").mkdir(parents=True)
+    (world.root / "work/latest").write_text("as the submission brought it")
+    for _ in range(2):
+        facts = world.restore()
+        assert facts is not None
+        assert facts["skipped"] == []
+        assert (world.root / "work/latest/model.pt").read_bytes() == b"m"
+        assert os.readlink(world.root / "work/later") == "runs/8"
+    assert [path.name for path in world.root.rglob(".*")] == []
+
+
+def test_links_of_an_export_are_there_too(world: World) -> None:
+    now = datetime.now(timezone.utc)
+    world.export(at=now, output__a=b"a", links=[("output/b", "a")])
+    world.restore()
+    assert (world.root / "output/b").read_bytes() == b"a"
+
+
+@pytest.mark.parametrize(
+    ("key", "target"),
+    [
+        ("working/x", "../output/a"),
+        ("working/x", "/etc/passwd"),
+        ("working/x", "a/../../../output/a"),
+        ("working/x", ""),
+        ("working/deep/x", "../../fence"),
+        ("working/a", "b"),
+        ("working/a/x", "b"),
+        ("working/data", "a"),
+        ("working/../x", "a"),
+        ("run/fence", "a"),
+        ("run/attempts/1/x", "a"),
+        ("elsewhere/x", "a"),
+        ("checkpoints/x", "a"),
+    ],
+)
+def test_a_link_that_a_job_put_on_the_list_leads_nowhere_and_takes_no_files_place(
+    world: World, key: str, target: str
+) -> None:
+    now = datetime.now(timezone.utc)
+    files = {"working__a": b"a", "working__data__b": b"b", "output__a": b"a"}
+    world.export(at=now, links=[(key, target)], **files)
+    facts = world.restore()
+    assert facts is not None
+    assert facts["files"] == 3
+    assert not [path for path in world.root.rglob("*") if path.is_symlink()]
+    known = key.startswith("working/") and ".." not in key
+    assert [entry.partition(":")[0] for entry in facts["skipped"]] == ([key] if known else [])
+
+
+def test_a_link_is_made_through_no_other_link(world: World) -> None:
+    links = [("working/a", "deep"), ("working/a/x", "y"), ("working/deep/ok", "y")]
+    world.export(at=datetime.now(timezone.utc), working__y=b"y", links=links)
+    facts = world.restore()
+    assert facts is not None
+    assert [entry.partition(":")[0] for entry in facts["skipped"]] == ["working/a/x"]
+    assert sorted(path.name for path in (world.root / "work/deep").iterdir()) == ["ok"]
+
+
+def test_of_a_list_with_very_many_links_the_first_are_made_and_the_rest_is_told(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restoring, "MOST_LINKS", 2)
+    links = [(f"output/{number}", "a") for number in range(3)]
+    world.export(at=datetime.now(timezone.utc), output__a=b"a", links=links)
+    facts = world.restore()
+    assert facts is not None
+    assert facts["skipped"] == ["links: the list has 3, at most 2 are made"]
+    assert sorted(path.name for path in (world.root / "output").iterdir()) == ["0", "1", "a"]
+
+
+def test_after_a_kill_amid_a_link_the_next_submit_makes_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = datetime.now(timezone.utc)
+    world.export(at=now, output__a=b"a", links=[("output/b", "a")])
+    real = os.replace
+
+    def dies(source: Any, target: Any) -> None:
+        if Path(source).is_symlink():
+            os.link(source, Path(source).with_name("kept"), follow_symlinks=False)
+            raise KeyboardInterrupt
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", dies)
+    with pytest.raises(KeyboardInterrupt):
+        world.restore()
+    monkeypatch.undo()
+    mark = hashlib.sha256(b"output/b").hexdigest()[:16]
+    (world.root / "output/kept").rename(world.root / f"output/.restoring-{mark}")
+    world.restore()
+    assert sorted(path.name for path in (world.root / "output").iterdir()) == ["a", "b"]
 
 
 def test_only_a_later_attempt_on_an_empty_filesystem_is_restored(world: World) -> None:

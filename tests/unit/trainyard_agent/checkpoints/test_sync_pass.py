@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from tests.support.agent import RUN, commit
 from tests.support.agent_s3 import AgentS3
+from tests.support.trees import packed
 from tests.unit.trainyard_agent.jobs.test_work import bundle
 
 from trainyard_agent.checkpoints import own_files, sync_pass
@@ -33,7 +34,8 @@ from trainyard_agent.checkpoints.synced import Synced
 from trainyard_agent.host.s3 import Location
 from trainyard_agent.host.signed_http import Refused, Unreachable
 from trainyard_agent.jobs import work
-from trainyard_contracts.files import SyncManifest
+from trainyard_contracts.files import BundleCode, SyncManifest
+from trainyard_contracts.trees import tree_id
 
 PREFIX = f"sync/c/{RUN}"
 
@@ -515,6 +517,75 @@ def test_of_very_many_files_the_first_are_copied_and_the_others_counted(
     done = sync.run()
     assert (done.latest.objects, done.latest.left_out) == (300, 20)
     assert sync.run().sent == 0
+
+
+def links(sync: Sync) -> dict[str, str]:
+    return {link.key: link.target for link in sync.listed().links}
+
+
+def test_links_that_stay_in_their_directory_are_on_the_list(sync: Sync, tmp_path: Path) -> None:
+    sync.write("work/runs/7/model.pt", b"m")
+    (sync.root / "work/latest").symlink_to("runs/7")
+    (sync.root / "work/runs/best").symlink_to(sync.root / "work/runs/7/model.pt")
+    (sync.root / "work/later").symlink_to("runs/8")
+    sync.write("output/a", b"a")
+    (sync.root / "output/b").symlink_to("a")
+    done = sync.run()
+    assert links(sync) == {
+        "output/b": "a",
+        "working/later": "runs/8",
+        "working/latest": "runs/7",
+        "working/runs/best": "7/model.pt",
+    }
+    assert (done.latest.left_out, done.latest.objects) == (0, 2)
+
+
+def test_a_link_that_leads_elsewhere_is_counted_and_not_listed(
+    sync: Sync, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    sync.write("work/a", b"a")
+    sync.write("output/a", b"a")
+    (sync.root / "work/away").symlink_to(elsewhere)
+    (sync.root / "work/other").symlink_to("../output/a")
+    (sync.root / "work/gone").symlink_to(elsewhere / "nothing")
+    assert sync.run().latest.left_out == 2
+    assert links(sync) == {}
+
+
+def test_a_link_that_moved_makes_a_new_list_and_one_that_stays_makes_none(sync: Sync) -> None:
+    sync.write("work/a", b"a")
+    link = sync.root / "work/latest"
+    link.symlink_to("a")
+    assert sync.run().latest.number == 1
+    assert sync.run().latest.number == 1
+    link.unlink()
+    link.symlink_to("b")
+    assert sync.run().latest.number == 2
+    assert links(sync) == {"working/latest": "b"}
+
+
+def test_of_very_many_links_the_first_are_listed_and_the_others_counted(
+    sync: Sync, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_files, "LINKS", 3)
+    sync.write("output/a", b"a")
+    for number in range(5):
+        (sync.root / f"output/link-{number}").symlink_to("a")
+    assert sync.run().latest.left_out == 2
+    assert sorted(links(sync)) == [f"output/link-{number}" for number in range(3)]
+
+
+def test_a_link_of_the_submission_is_listed_only_when_the_program_changed_it(sync: Sync) -> None:
+    tree = packed({}, links={"same": "a", "moved": "a"})[0]
+    given = bundle(code=BundleCode(tree=tree_id(tree.document()), prefix="packs"))
+    (sync.root / "attempts/1/bundle.json").write_text(given.model_dump_json(by_alias=True))
+    (sync.root / "tree.json").write_bytes(tree.document())
+    sync.write("work/a", b"a")
+    (sync.root / "work/same").symlink_to("a")
+    (sync.root / "work/moved").symlink_to("b")
+    sync.run()
+    assert links(sync) == {"working/moved": "b"}
 
 
 def _silent() -> None:

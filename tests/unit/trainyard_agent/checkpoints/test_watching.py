@@ -21,6 +21,7 @@ from trainyard_agent.checkpoints.watching import Watching
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
 from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_agent.jobs.progress import note_step
 from trainyard_contracts.files import Progress
 
 
@@ -42,7 +43,7 @@ class Agent:
         attempt = Attempt(RUN, number, state, self.root / "attempts" / str(number))
         attempt.bundle = bundle(number, **self._watch)
         if step is not None:
-            attempt.progress = Progress(step=step, at=1)
+            note_step(attempt, Progress(step=step, at=1), 1.0)
         self.attempts.save(attempt)
         return attempt
 
@@ -160,6 +161,23 @@ def test_a_new_agent_goes_on_where_the_old_one_was(tmp_path: Path) -> None:
     asyncio.run(agent.look(agent.attempt(1)))
     assert agent.kinds() == ["CheckpointCommitted"]
     assert agent.told()[0]["counted"]
+    agent.close()
+
+
+def test_of_a_copy_without_a_known_step_it_is_told_that_it_is_only_counted(tmp_path: Path) -> None:
+    agent = Agent(tmp_path)
+    snapshot = agent.root / "work/snapshot.pt"
+    snapshot.write_bytes(archive(1))
+    asyncio.run(agent.look(agent.attempt(1)))
+    snapshot.unlink()
+    asyncio.run(agent.next(2))
+    assert agent.kinds() == ["CheckpointCommitted", "CheckpointRestored"]
+    assert (agent.told()[1]["step"], agent.told()[1]["counted"]) == (1, True)
+    [copy] = (agent.root / "watched").glob("*/save-*")
+    (copy / "work/snapshot.pt").write_bytes(b"something else")
+    asyncio.run(agent.look(agent.attempts.known[RUN, 2]))
+    rejected = [one for one in agent.told() if one["kind"] == "CheckpointRejected"]
+    assert [one["counted"] for one in rejected] == [True]
     agent.close()
 
 

@@ -123,6 +123,37 @@ def test_the_daemons_port_comes_from_slurm_conf() -> None:
     assert slurm_daemon.port_of("", "slurmd", "a") == 6818
 
 
+def test_a_daemon_that_does_not_run_is_quoted(tmp_path: Path) -> None:
+    log = tmp_path / "ip-10-0-0-9.log"
+    log.write_text(
+        "[2026-01-01T00:00:00.000] error: an old one, long mended\n"
+        + "[2026-01-01T00:00:01.000] debug: no error\n" * 1000
+        + 2
+        * (
+            "[2026-01-01T00:01:00.000] error: No filesystem mounted on /sys/fs/cgroup\n"
+            "[2026-01-01T00:01:00.001] error: cgroup namespace 'freezer' not mounted. aborting\n"
+            "[2026-01-01T00:01:00.002] error: slurmd initialization failed\n"
+        )
+    )
+    conf = tmp_path / "slurm.conf"
+    conf.write_text(f"SlurmdPort=1\nSlurmdLogFile={tmp_path}/%n.log\n")
+    agent = config(tmp_path, role="worker", node_name="ip-10-0-0-9", slurm_conf=str(conf))
+    reading = slurm_daemon.read(Node(agent, Accelerators()))
+    assert reading is not None
+    assert slurm_daemon.judge(reading).detail == (
+        "slurmd does not listen on port 1; its log says: "
+        "No filesystem mounted on /sys/fs/cgroup; "
+        "cgroup namespace 'freezer' not mounted. aborting; slurmd initialization failed"
+    )
+
+
+def test_a_daemons_log_is_quoted_in_part_and_may_be_missing(tmp_path: Path) -> None:
+    (tmp_path / "long.log").write_text("fatal: " + "x" * 9000)
+    assert slurm_daemon.last_errors(tmp_path / "long.log") == "x" * 400
+    assert slurm_daemon.last_errors(tmp_path / "missing.log") == ""
+    assert slurm_daemon.log_of("SlurmdPort=1\n", "slurmd", "a") == ""
+
+
 def test_neuron_monitor_is_read() -> None:
     document: dict[str, Any] = {
         "neuron_hardware_info": {

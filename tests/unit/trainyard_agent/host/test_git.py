@@ -129,6 +129,42 @@ def test_a_server_that_leads_elsewhere_leads_no_token_there(
     assert not any(server.asked)
 
 
+def certificate(directory: Path, name: str) -> Path:
+    """A file with a key and a certificate of its own authority."""
+    file = directory / f"{name}.pem"
+    made = subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+         "-nodes", "-days", "2", "-subj", f"/CN={name}", "-addext",
+         "subjectAltName=IP:127.0.0.1", "-keyout", "-"],
+        capture_output=True, check=True,
+    )  # fmt: skip
+    file.write_bytes(made.stdout)
+    return file
+
+
+def public(file: Path) -> str:
+    begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+    return f"{begin}{file.read_text().partition(begin)[2].partition(end)[0]}{end}\n"
+
+
+def test_a_server_whose_authority_nobody_knows_is_read_with_that_authoritys_certificate(
+    tmp_path: Path,
+) -> None:
+    commit = Repository(tmp_path / "served/r.git").commit(FILES)
+    mine, other = certificate(tmp_path, "mine"), certificate(tmp_path, "other")
+    server = GitServer(tmp_path / "served", TOKEN, certificate=mine)
+    try:
+        url = f"{server.url}/r.git"
+        given = Wanted(url, "main", TOKEN, (), public(mine))
+        assert fetched(tmp_path / "x", given, "https") == commit
+        with pytest.raises(GitRefused, match=r"give that authority's in job\.git\.caCertificate"):
+            fetched(tmp_path / "y", Wanted(url, "main", TOKEN), "https")
+        with pytest.raises(GitRefused, match=r"job\.git\.caCertificate did not sign"):
+            fetched(tmp_path / "z", Wanted(url, "main", TOKEN, (), public(other)), "https")
+    finally:
+        server.close()
+
+
 def test_a_private_key_is_a_file_without_a_name_that_only_we_can_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import os
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,7 +21,7 @@ from trainyard_agent.host.job_secrets import SecretRefused
 from trainyard_agent.host.s3 import Digest, Location
 from trainyard_agent.host.signed_http import Unreachable
 from trainyard_agent.jobs import git_code, unpacking, work
-from trainyard_agent.jobs.git_code import Checkout, Checkouts
+from trainyard_agent.jobs.git_code import Checkout, Checkouts, Shared
 from trainyard_agent.jobs.unpacking import State, Unpacker
 from trainyard_contracts.commands import CheckedOut
 from trainyard_contracts.files import BundleCode, BundleGit, JobBundle
@@ -74,8 +75,8 @@ def checkout(repository: Repository, bucket: Any, **asked: Any) -> Checkout:
     shared = repository.path.parent
     named = {"url": str(repository.path), "ref": "main", "prefix": "runs/r/fetched"}
     given = bundle(git=BundleGit(**(named | asked)))
-    root, secrets = shared / "run", Secrets()
-    return Checkout(bucket, secrets, "data", root, shared, given, threading.Event())  # type: ignore[arg-type]
+    root, secrets, named = shared / "run", Secrets(), Shared(shared, Path("/fsx"))
+    return Checkout(bucket, secrets, "data", root, named, given, threading.Event())  # type: ignore[arg-type]
 
 
 def unpack(root: Path, found: CheckedOut, bucket: Any) -> JobBundle:
@@ -145,13 +146,31 @@ def test_filters_hooks_and_attributes_of_a_repository_do_nothing(tmp_path: Path)
     assert not (tmp_path / "ran").exists()
 
 
+def test_a_path_is_the_specs_wherever_the_shared_filesystem_is_on_this_node(tmp_path: Path) -> None:
+    repository, bucket = Repository(tmp_path / "repositories" / "r.git"), Bucket()
+    commit = repository.commit(FILES)
+    given = checkout(repository, bucket, url="/fsx/repositories/r.git")
+    found = replace(given, root=tmp_path / "run", shared=Shared(tmp_path, Path("/fsx"))).run()
+    assert found.commit == commit
+    given = checkout(repository, bucket, url="/fsx/repositories/r.git", ref="other")
+    missing = replace(given, root=tmp_path / "run", shared=Shared(tmp_path, Path("/fsx")))
+    with pytest.raises(CommandRefused, match=r"'other' is not in /fsx/repositories/r\.git"):
+        missing.run()
+
+
 @pytest.mark.parametrize(
     ("files", "modes", "asked", "words"),
     [
-        ({"other.py": b""}, {}, {}, r"job\.script: 'train\.py' is not in commit "),
-        ({"train.py": b""}, {}, {"path": "lib"}, r"'lib' is no directory of commit"),
+        ({"other.py": b""}, {}, {}, r"^job\.script: 'train\.py' is not in commit "),
+        ({"train.py": b""}, {}, {"path": "lib"}, r"^job\.git: .*'lib' is no directory of commit"),
         ({"train.py": b"", "l": b"/etc"}, {"l": "120000"}, {}, "the link 'l' leads to '/etc'"),
-        ({"train.py": b""}, {}, {"url": "/etc"}, "does not lie on the shared filesystem"),
+        (
+            {"train.py": b""},
+            {},
+            {"url": "/etc"},
+            r"'/etc' does not lie on the shared filesystem \(/fsx\)",
+        ),
+        ({"train.py": b""}, {}, {"url": "/fsx"}, "'/fsx' does not lie on the shared"),
     ],
 )
 def test_what_cannot_be_run_is_refused_by_its_field(
@@ -194,7 +213,8 @@ def test_a_command_that_is_repeated_meanwhile_waits_for_the_same(
     monkeypatch.setattr(Checkout, "run", slow)
 
     async def story() -> None:
-        checkouts = Checkouts(bucket, Secrets(), tmp_path)  # type: ignore[arg-type]
+        shared = Shared(tmp_path, Path("/fsx"))
+        checkouts = Checkouts(bucket, Secrets(), shared)  # type: ignore[arg-type]
         monkeypatch.setattr(git_code, "WAIT_SECONDS", 0.0)
         with pytest.raises(CommandRefused, match="still being fetched"):
             await checkouts.bring(tmp_path / "run", given, "data")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -102,6 +103,87 @@ def test_bars_of_several_ranks_count_once() -> None:
             behind = n - 2 if n >= 2 else (99 + n if epoch else 0)
             lines.append(f"{behind}/100 [00:01<00:31, 12.0it/s]")
     assert read(*lines) == (200, None)
+
+
+# -- what another stream tears ---------------------------------------------------------------------
+SAID = "{'loss': '7.166', 'grad_norm': '1.2', 'learning_rate': '5e-05', 'epoch': '8.438'}"
+SAID_BARELY = "{'loss': 7.166, 'learning_rate': 5e-05, 'epoch': 8}"
+
+
+def tqdm_bar(number: int, total: int) -> str:
+    """As tqdm writes it, with its return before it."""
+    percent = 100 * number / total
+    done = "#" * int(percent / 10)
+    return f"\r{percent:3.0f}%|{done:<10}| {number}/{total} [00:58<00:08,  4.50it/s]"
+
+
+def keras_bar(number: int, total: int) -> str:
+    return f"\r{number}/{total} [==>......] - ETA: 8s - loss: 7.166"
+
+
+def steps_of(text: str) -> list[int | None]:
+    """The step after each of its lines."""
+    steps, seen = Steps(), list[int | None]()
+    for line in text.replace("\r", "\n").split("\n"):
+        steps.read([line])
+        seen.append(steps.step)
+    return seen
+
+
+@pytest.mark.parametrize("bar", [tqdm_bar, keras_bar])
+@pytest.mark.parametrize("between", [SAID + "\n", SAID, SAID_BARELY, SAID[:60], "[INFO] saved\n"])
+@pytest.mark.parametrize(
+    ("number", "total"), [(263, 300), (261, 300), (300, 300), (10, 11), (9, 90)]
+)
+def test_a_bar_that_is_torn_anywhere_is_no_other_bar(
+    bar: Callable[[int, int], str], between: str, number: int, total: int
+) -> None:
+    before = "".join(bar(n, total) for n in (0, 1, 2, number // 2, number - 1))
+    after = "".join(bar(n, total) for n in range(number + 1, total + 1))
+    torn = bar(number, total)
+    for place in range(len(torn) + 1):
+        text = f"{before}{torn[:place]}{between}{torn[place:]}"
+        assert steps_of(text)[-1] in (number - 1, number), torn[:place]
+        if after:
+            assert steps_of(text + after)[-1] == total, torn[:place]
+
+
+@given(st.data())
+def test_bars_of_two_epochs_that_are_torn_all_the_time_never_say_too_much(
+    data: st.DataObject,
+) -> None:
+    total = data.draw(st.integers(5, 400))
+    text, torn = "", st.integers(0, 60)
+    for number in [*range(total + 1), *range(total + 1)]:
+        bar = tqdm_bar(number, total)
+        place = 0 if number in (0, total) else data.draw(torn) if number % 7 == 0 else 0
+        other = tqdm_bar(max(0, number - 1), total) if number % 2 else SAID + "\n"
+        text += f"{bar[:place]}{other}{bar[place:]}" if place else bar
+    assert steps_of(text)[-1] == 2 * total
+
+
+def test_a_bar_torn_in_its_number_is_no_next_epoch() -> None:
+    printed = "".join(tqdm_bar(n, 300) for n in range(263))
+    torn = f"\r 88%|#########  | 26{SAID}\n3/300 [00:58<00:08,  4.50it/s]"
+    rest = "".join(tqdm_bar(n, 300) for n in range(289, 301))
+    assert steps_of(printed + torn)[-1] == 262
+    assert steps_of(printed + torn + rest)[-1] == 300
+
+
+def test_a_program_that_is_started_again_in_one_log_goes_on_with_its_bar() -> None:
+    first = [tqdm_bar(n, 300) for n in range(263)]
+    again = [tqdm_bar(n, 300) for n in (0, *range(201, 301))]
+    assert steps_of("".join(first + again))[-1] == 300
+    assert steps_of("".join(first + again[:30]))[-1] == 262
+
+
+def test_a_resumed_bar_leaps_to_where_it_goes_on() -> None:
+    assert steps_of(tqdm_bar(0, 300) + tqdm_bar(201, 300))[-1] == 201
+
+
+def test_a_bar_that_is_erased_at_its_end_goes_on_counting() -> None:
+    epoch = "".join(tqdm_bar(n, 100) for n in range(99)) + "\r" + " " * 60
+    assert steps_of(epoch * 2)[-1] == 98 * 2
 
 
 def test_an_epoch_counts_only_where_no_step_is_known() -> None:

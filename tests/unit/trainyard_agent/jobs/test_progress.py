@@ -14,7 +14,13 @@ from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
 from trainyard_agent.host import job_files
 from trainyard_agent.jobs.attempts import Attempt, Attempts
-from trainyard_agent.jobs.progress import ProgressReader, first_step_at, note_step, smoothed
+from trainyard_agent.jobs.progress import (
+    ProgressReader,
+    first_step_at,
+    note_step,
+    smoothed,
+    step_at,
+)
 from trainyard_contracts.files import Progress
 
 
@@ -95,3 +101,12 @@ def test_the_first_step_is_dated_rightly_also_where_the_clock_of_its_node_is_an_
         world_size=2,
     )
     assert first_step_at(attempt, progress) == pytest.approx(now - 2.0, abs=1.0)
+
+
+def test_the_step_of_a_moment_is_the_newest_that_was_said_by_then(tmp_path: Path) -> None:
+    attempt = Attempt(RUN, 1, "running", tmp_path)
+    assert step_at(attempt, 100.0) is None
+    for step in (3, 4, 5):
+        note_step(attempt, Progress(step=step, at=100.0 + 10 * step, source="log"), 0.0)
+    assert [step_at(attempt, at) for at in (131.0, 139.5, 148.0, 999.0)] == [3, 4, 4, 5]
+    assert step_at(attempt, 5.0) == 3, "before the first that is known"

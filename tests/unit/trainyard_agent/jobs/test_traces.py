@@ -33,6 +33,9 @@ def test_a_log_is_searched_as_far_as_anybody_would_wait_for(
     assert matching_lines(path, b"loss", 9, 100) == "loss 3\nloss 2\n\ufffd loss 1"
     assert matching_lines(path, b"loss", 2, 100) == "loss 2\n\ufffd loss 1"
     assert matching_lines(path, b"loss", 9, 6) == "loss 1"
+    begin = path.read_bytes().index(b"loss 2")
+    assert matching_lines(path, b"loss", 9, 100, begin) == "loss 2\n\ufffd loss 1"
+    assert read_tail(path, 10**6, begin).startswith("loss 2")
     monkeypatch.setattr(traces, "SEARCHED_BYTES", 300_010)
     assert matching_lines(path, b"loss", 9, 100) == "\ufffd loss 1"
     (tmp_path / "link.log").symlink_to("/etc/passwd")

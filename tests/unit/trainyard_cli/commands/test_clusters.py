@@ -67,6 +67,16 @@ def test_waiting_for_a_cluster_ends_with_it(
     assert (code, json.loads(out)["status"]) == (0, "Deleted")
 
 
+def test_a_cluster_that_is_to_be_deleted_is_not_called_ready(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]
+) -> None:
+    """The answer may come before its status has changed."""
+    api.answers["DELETE /v1/clusters/mine-abc"] = (202, {**CLUSTER, "status": "Ready"})
+    code, out, err = trainyard("cluster", "delete", "mine-abc")
+    assert (code, out) == (0, "Deleting mine-abc.\n")
+    assert "trainyard cluster show mine-abc" in err
+
+
 def test_a_person_is_asked_before_a_node_with_a_job_is_rebooted(
     api: FakeApi,
     trainyard: Callable[..., tuple[int, str, str]],

@@ -99,11 +99,31 @@ def test_pruned_checkpoints_are_counted_and_not_listed(
     }
     _, out, _ = trainyard("run", "show", RUN)
     shown = out.partition("Checkpoints")[2].splitlines()
-    assert shown[0] == " (2 older pruned)"
+    assert shown[0] == " (2 removed or lost)"
     assert [line.split()[:3] for line in shown[2:]] == [["50", "1", "whole"], ["40", "1", "whole"]]
     assert "2 checkpoints, newest at step 50" in live.training_line(
         Snapshot(a_run(), checkpoints=found)
     )
+
+
+def test_copies_whose_step_is_not_known_are_never_shown_as_steps(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]
+) -> None:
+    found = [
+        {"step": 3, "attempt": 1, "status": "whole", "bytes": 9, "committedAt": T, "counted": True}
+    ]
+    run = a_run("Failed")
+    run["latest"] = None
+    api.answers |= {
+        f"GET /v1/runs/{RUN}": (200, run),
+        f"GET /v1/runs/{RUN}/checkpoints": (200, {"checkpoints": found}),
+    }
+    _, out, _ = trainyard("run", "show", RUN)
+    assert "copy 3" in out.partition("Checkpoints")[2]
+    assert "newest checkpoint" not in out
+    snapshot = Snapshot(run, checkpoints=found)
+    assert snapshot.step is None
+    assert live.training_line(snapshot).endswith("1 checkpoint, newest at copy 3")
 
 
 def test_who_asks_for_a_job_log_that_says_nothing_is_told_of_the_other_one(
@@ -309,6 +329,9 @@ def test_a_log_is_searched_and_nothing_found_is_said(
     assert (code, "No line of the job log has '[nan]' in it." in err) == (0, True)
     query = api.requests[-1]["query"]
     assert (query["contains"], query["attempt"]) == ("[nan]", "1")
+    code, _, err = trainyard("run", "logs", RUN, "--since", "600")
+    assert (code, "Nothing was printed in 600 seconds" in err) == (0, True)
+    assert api.requests[-1]["query"]["sinceSeconds"] == "600"
 
 
 def test_metrics_are_shown_as_a_curve_with_the_last_step_and_speed(

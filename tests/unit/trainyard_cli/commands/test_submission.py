@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.fake_api import RUN, FakeApi, a_run
+from tests.support.fake_api import RUN, FakeApi, a_run, serve_a_whole_run
 from tests.support.fake_bucket import FakeBucket
 
 from trainyard_cli.upload import packing
@@ -104,6 +104,54 @@ def test_a_dry_run_sends_nothing_and_says_what_it_would(
     assert (code, "once the directory is uploaded" in out) == (0, True)
 
 
+def test_a_dry_run_of_a_new_directory_shows_price_and_script_and_does_not_call_it_broken(
+    api: FakeApi, bucket: FakeBucket, trainyard: Call, project: Path
+) -> None:
+    warnings = ["job.workdir: it is not complete; upload the directory again.", "job: beware"]
+    plan = {"hourlyUsd": 1.5, "batchScript": "#!/bin/bash", "warnings": warnings}
+    api.answers["POST /v1/runs"] = (200, plan)
+    _, out, err = trainyard("run", "submit", str(project / "spec.yaml"), "--dryrun")
+    assert "1.50 USD an hour" in out
+    assert "#!/bin/bash" in out
+    assert "job: beware" in out
+    assert "not complete" not in out + err
+
+
+@pytest.mark.parametrize(
+    ("pattern", "named"),
+    [
+        ("snapshot*.pt", "snapshot.pt fits"),
+        ("[x, 'out/checkpoint-*']", "out/checkpoint-5 fits"),
+        ("'**/checkpoint-*'", "out/checkpoint-5 fits"),
+        ("last.ckpt", ""),
+    ],
+)
+def test_an_old_checkpoint_that_goes_along_is_told_because_the_run_begins_with_it(
+    api: FakeApi, bucket: FakeBucket, trainyard: Call, project: Path, pattern: str, named: str
+) -> None:
+    (project / "snapshot.pt").write_text("old")
+    (project / "out/checkpoint-5").mkdir(parents=True)
+    (project / "out/checkpoint-5/model.bin").write_text("old")
+    change = f"checkpoint.watch={{pattern: {pattern}}}"
+    code, _, err = trainyard("run", "submit", str(project / "spec.yaml"), "--set", change)
+    assert (code, "begins with it" in err) == (0, bool(named))
+    assert named in err
+    (project / ".trainyardignore").write_text("*.pt\ncheckpoint-*\n")
+    _, _, err = trainyard("run", "submit", str(project / "spec.yaml"), "--set", change)
+    assert "begins with it" not in err
+
+
+def test_warnings_are_told_once_though_the_run_is_watched(
+    api: FakeApi, bucket: FakeBucket, trainyard: Call, project: Path
+) -> None:
+    serve_a_whole_run(api, "Succeeded")
+    api.answers["POST /v1/runs"] = (202, a_run("Pending", warnings=["job: beware"]))
+    _, out, err = trainyard("run", "submit", str(project / "spec.yaml"), "--watch")
+    assert "beware" not in out + err, "the timeline has it"
+    _, out, err = trainyard("run", "submit", str(project / "spec.yaml"))
+    assert err.count("job: beware") == 1
+
+
 def test_changes_on_the_command_line_are_sent(
     api: FakeApi, bucket: FakeBucket, trainyard: Call, project: Path, tmp_path: Path
 ) -> None:
@@ -189,7 +237,7 @@ def test_a_run_is_submitted_anew_with_changes_that_are_shown(
     code, out, err = trainyard("run", "rerun", RUN, "--set", "job.nodes=4", "--", "x")
     assert (code, out) == (0, f"{RUN}\n")
     assert "job.nodes: 2 -> 4\n" in err
-    assert "job.arguments: - -> ['x']\n" in err
+    assert 'job.arguments: - -> ["x"]\n' in err
     assert submitted(api)["job"] == {"nodes": 4, "workdir": "a" * 64, "arguments": ["x"]}
     _, _, err = trainyard("run", "rerun", RUN)
     assert "The spec is the same." in err
@@ -215,7 +263,7 @@ def test_a_rerun_has_the_same_commit_and_begins_with_a_checkpoint_where_that_is_
     api.answers[f"GET /v1/runs/{RUN}"] = (200, a_run(spec=spec, code=code))
     _, _, err = trainyard("run", "rerun", RUN, "--from-checkpoint", "30")
     assert f"job.git.ref: main -> {code['commit']}\n" in err
-    assert "checkpoint.startFrom" in err or "checkpoint: " in err
+    assert f'checkpoint: - -> {{"startFrom": {{"run": "{RUN}"'[:57] in err
     assert submitted(api)["job"]["git"]["ref"] == code["commit"]
     assert submitted(api)["checkpoint"] == {"startFrom": {"run": RUN, "step": 30}}
 
@@ -236,3 +284,28 @@ def test_a_directory_with_a_first_spec_runs(
     code, _, err = trainyard("run", "submit", "trainyard.yaml")
     assert code == 0, err
     assert submitted(api)["job"]["script"] == "train.py"
+
+
+def test_a_first_spec_on_a_cluster_that_exists_says_so(
+    api: FakeApi, trainyard: Call, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups = [{"name": "w", "role": "worker", "count": 2}]
+    there = {"name": "mine", "status": "Ready", "spec": {"instanceGroups": groups}}
+    api.answers["GET /v1/clusters"] = (200, {"clusters": [there]})
+    (project / "train.py").write_text("torch.save(state, 'snapshot.pt')\n")
+    monkeypatch.chdir(project)
+    _, _, err = trainyard("init")
+    assert "It uses cluster 'mine', which exists; " in err
+    assert "It seems to save snapshot.pt: see checkpoint.watch in trainyard.yaml." in err
+    assert "# It is there already." in (project / "trainyard.yaml").read_text()
+
+
+@pytest.mark.parametrize("dryrun", [[], ["--dryrun"]])
+def test_an_image_is_refused_by_the_local_cloud_before_anything_goes_up(
+    api: FakeApi, bucket: FakeBucket, trainyard: Call, project: Path, dryrun: list[str]
+) -> None:
+    spec = str(project / "spec.yaml")
+    code, _, err = trainyard("run", "submit", spec, *dryrun, "--set", "job.image=python:3.12")
+    assert (code, "The local cloud runs no containers" in err) == (6, True), err
+    assert "--set job.image=null" in err
+    assert api.calls("POST /v1/uploads") == api.calls("POST /v1/runs") == []

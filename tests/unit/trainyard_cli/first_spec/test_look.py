@@ -48,6 +48,45 @@ def test_what_is_not_clear_is_asked_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("files", "script", "because"),
+    [
+        (["fit.py"], "fit.py", "it is the only Python file"),
+        (["fit.py", "setup.py", "conftest.py", "test_fit.py"], "fit.py", "the only Python file"),
+        (["main.py", "model.py"], "main.py", "of its name"),
+        (["src/train.py", "setup.py"], "src/train.py", "of its name"),
+        (["src/main.py", "a.py", "b.py"], "src/main.py", "of its name"),
+        (["scripts/train.py", "a.py", "b.py"], "scripts/train.py", "of its name"),
+        (["mine/train.py", "a.py", "b.py"], "mine/train.py", "of its name"),
+    ],
+)
+def test_a_program_without_main_is_found_as_people_call_it(
+    tmp_path: Path, files: list[str], script: str, because: str
+) -> None:
+    for name in files:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("import torch\n")
+    found = look(tmp_path)
+    assert found.script == script
+    assert because in found.because
+
+
+@pytest.mark.parametrize(
+    "line", ["python fit.py --lr 1", "`python3 -u ./fit.py`", "$ python fit.py"]
+)
+def test_a_program_that_the_readme_starts_plainly_is_meant(tmp_path: Path, line: str) -> None:
+    other = "Install it with python setup.py install\n"
+    write(tmp_path, fit_DOT_py="", main_DOT_py="", setup_DOT_py="", README=f"{other}{line}\n")
+    found = look(tmp_path)
+    assert (found.script, found.because) == ("fit.py", "README starts it")
+
+
+def test_two_folders_with_a_train_py_are_not_clear(tmp_path: Path) -> None:
+    write(tmp_path, a__train_DOT_py="", b__train_DOT_py="")
+    with pytest.raises(InvalidInput, match="has no Python file"):
+        look(tmp_path)
+
+
+@pytest.mark.parametrize(
     ("line", "recipe", "processes", "nodes", "arguments"),
     [
         ("torchrun --nproc-per-node 4 --nnodes=2 fit.py --lr 1e-3", "torchrun", 4, 2,
@@ -125,3 +164,31 @@ def test_what_is_written_is_valid(tmp_path: Path, cluster: Cluster, recipe: str)
 )  # fmt: skip
 def test_a_directorys_name_becomes_one_that_a_run_may_have(text: str, name: str) -> None:
     assert plain_name(text) == name
+
+
+@pytest.mark.parametrize(
+    ("program", "patterns"),
+    [
+        ("args = TrainingArguments(output_dir='out')\n", ["**/checkpoint-*"]),
+        ("path = 'snapshot.pt'\ntorch.save(state, path)\n", ["snapshot.pt"]),
+        ("torch.save(s, f'./ckpt/step_{step:06d}.pth')\n", ["ckpt/step_*.pth"]),
+        ("torch.save(s, 'a.pt')\ntorch.save(s, 'b.ckpt')\n", ["a.pt", "b.ckpt"]),
+        ("torch.save(s, '/scratch/a.pt')\n", []),
+        ("torch.load('pretrained.pt')\n", []),
+        ("import trainyard_job\ntorch.save(s, 'a.pt')\n", []),
+    ],
+)
+def test_checkpoints_of_the_programs_own_are_named_in_a_comment(
+    tmp_path: Path, program: str, patterns: list[str]
+) -> None:
+    found = look(write(tmp_path, train_DOT_py=program))
+    assert found.checkpoints == patterns
+    text = spec_text("a", found, Cluster(local=True))
+    assert "checkpoint" not in yaml.safe_load(text)
+    assert ("#   watch: {pattern: " in text) == bool(patterns)
+    marked = text.replace("# checkpoint:\n#   watch:", "checkpoint:\n  watch:")
+    given = yaml.safe_load(marked)
+    del given["job"]["workdir"]
+    given["job"]["files"] = {"train.py": program}
+    watch = RunSpec.model_validate(given).checkpoint.watch
+    assert (watch is not None) == bool(patterns)

@@ -41,7 +41,7 @@ def test_watching_tells_each_line_once_and_ends_as_the_run_does(
     got, out, _ = trainyard("run", "submit", spec, "--watch")
     assert got == code
     assert [out.count(f"message {number}") for number in range(3)] == [1, 1, 1]
-    assert "attempt 1, step 41, loss 0.25000, 1 checkpoints, newest at step 40" in out
+    assert "attempt 1, step 41, loss 0.25000, 1 checkpoint, newest at step 40" in out
     assert "agent linked, Slurm idle, CPU 55%, memory 1.0 GiB of 4.0 GiB" in out
     assert f"run {RUN} {status}: because" in out
 
@@ -136,3 +136,35 @@ def test_the_log_is_followed_without_saying_a_line_twice(api: FakeApi) -> None:
         Client.connect(), RUN, lines.append, lines=9, kind="job", attempt=None, contains="c"
     )
     assert lines == ["c"]
+
+
+def test_what_is_followed_since_a_time_is_asked_for_from_the_same_time_on(api: FakeApi) -> None:
+    logs = [{"kind": "job", "attempt": 1, "source": "node", "text": text} for text in ("b", "b\nc")]
+    api.answers |= {
+        f"GET /v1/runs/{RUN}": [(200, a_run()), (200, a_run("Succeeded"))],
+        f"GET /v1/runs/{RUN}/logs": [(200, log) for log in logs],
+    }
+    lines: list[str] = []
+    client = Client.connect()
+    live.follow_log(client, RUN, lines.append, lines=9, kind="job", attempt=None, since=60)
+    assert lines == ["b", "c"]
+    asked = [int(call["query"]["sinceSeconds"]) for call in api.calls(f"GET /v1/runs/{RUN}/logs")]
+    assert asked[0] == 60
+    assert asked[1] >= 60
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "known"),
+    [
+        ("", "ab", 0),
+        ("ab", "abc", 2),
+        ("abc", "bcd", 2),
+        ("cd", "abcde", 4),
+        ("aa", "aaa", 2),
+        ("ab", "cd", 0),
+    ],
+)
+def test_what_was_written_before_is_found_wherever_the_tail_begins(
+    before: str, now: str, known: int
+) -> None:
+    assert live.overlap(before, now) == known

@@ -1,12 +1,14 @@
-"""Two local clouds on one machine do not take each other's ports."""
+"""What Slurm needs here is there or named; two local clouds do not take each other's ports."""
 
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import pytest
 
-from trainyard_local.slurm.cluster import Ports
+from trainyard_local.slurm import cluster
+from trainyard_local.slurm.cluster import Ports, SlurmMissing, require_programs
 
 pytestmark = pytest.mark.real
 
@@ -28,3 +30,12 @@ def test_a_daemon_listens_on_the_port_that_was_taken_for_it() -> None:
     with socket.create_server(("127.0.0.1", port)):
         ports.give_back([port])
         assert ports.take() != port
+
+
+def test_a_machine_on_which_slurmd_cannot_start_is_refused_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "PROGRAMS", ())
+    monkeypatch.setattr(cluster, "CGROUPS", str(tmp_path))
+    with pytest.raises(SlurmMissing, match=f"nothing is mounted at {tmp_path}.*mount -t cgroup2"):
+        require_programs()

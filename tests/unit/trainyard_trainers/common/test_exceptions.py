@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from trainyard_trainers.common import exceptions
-from trainyard_trainers.common.exceptions import DEVICE, ENVIRONMENT, HOST, PROGRAM, Account
+from trainyard_trainers.common.exceptions import DEVICE, ENVIRONMENT, FILE, HOST, PROGRAM, Account
 
 
 def ended_by(work: Callable[[], object]) -> Account:
@@ -45,7 +45,9 @@ def program(tmp_path: Path, text: str) -> Callable[[], object]:
         ("from json import nothing", "ImportError", ENVIRONMENT),
         ("import json; json.nothing", "AttributeError", ENVIRONMENT),
         ("{}.nothing", "AttributeError", None),
-        ("open('/no/such/data')", "FileNotFoundError", None),
+        ("open('/no/such/data')", "FileNotFoundError", FILE),
+        ("try:\n    open('/no/such')\nfinally:\n    nothing", "NameError", FILE),
+        ("try:\n    open('/no/such')\nfinally:\n    raise ValueError", "ValueError", None),
         ("eval('1 +')", "SyntaxError", None),
         ("raise ValueError('bad batch')", "ValueError", None),
         ("class Bad(Exception): ...\nraise Bad", "Bad", None),

@@ -299,6 +299,7 @@ def test_a_mistake_in_the_program_is_told_with_its_class_and_where_it_is(
             "main.py: error: unrecognized arguments: --lr",
             "program",
         ),
+        ("open('/no/such/data')\n", "FileNotFoundError: ", "environment"),
         ("import sys\nsys.exit(2)\n", "", None),
     ],
 )

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from trainyard.app.clusters.cluster_use import blocker_of
 from trainyard.app.clusters.create_cluster import start_teardown
-from trainyard.domain.errors import ClusterInUse
+from trainyard.domain.errors import ClusterInUse, RecordUnreadable
 from trainyard.domain.records import Cluster
+from trainyard.domain.teardown import users_of
 from trainyard.ports import Ports
 
 NEXT_STEP = (
-    "Wait for its runs and people's jobs to end, "
-    "cancel or export the runs (POST /v1/runs/{id}:export); "
-    "or with force=true (--force) give up the jobs and what was not exported."
+    "Wait for people's jobs to end and export the runs with 'trainyard run export' "
+    "(POST /v1/runs/{id}:export); or with --force (force=true) give up the jobs and what was not "
+    "exported."
 )
 
 
@@ -29,8 +30,18 @@ def delete_cluster(ports: Ports, name: str, *, force: bool = False) -> Cluster:
         cluster = cluster.changed(delete_forced=True)
     reason = blocker_of(ports, cluster)
     if reason is not None:
-        raise ClusterInUse(reason, next_step=NEXT_STEP)
+        raise ClusterInUse(reason, next_step=_next_step(ports, name))
     if force:
         cluster = ports.clusters.put(cluster)
     start_teardown(ports, cluster)
     return cluster
+
+
+def _next_step(ports: Ports, name: str) -> str:
+    """An active run is never given up by force, so force is not advised for it."""
+    if users := users_of(ports.runs.on_cluster(name)):
+        each = "" if len(users) == 1 else ", and each other run"
+        return f"Wait until it ends, or cancel it: trainyard run cancel {users[0]}{each}."
+    if ports.runs.unreadable_on(name):
+        return RecordUnreadable.next_step
+    return NEXT_STEP

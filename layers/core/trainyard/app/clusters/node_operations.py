@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainyard.domain.errors import ConflictError, NodeNotFound
+from trainyard.domain.errors import NodeNotFound, WrongState
 from trainyard.domain.records import Cluster, ClusterNode, TimelineEntry
 from trainyard.ports import BatchResult, Ports
 
@@ -10,11 +10,11 @@ from trainyard.ports import BatchResult, Ports
 def replace_node(ports: Ports, cluster_name: str, instance_id: str) -> BatchResult:
     """Replace a worker node; its disks are lost.
 
-    Raises ClusterNotFound, NodeNotFound, ConflictError.
+    Raises ClusterNotFound, NodeNotFound, WrongState.
     """
     cluster, node = _node(ports, cluster_name, instance_id)
     if node.role == "controller":
-        raise ConflictError(
+        raise WrongState(
             f"{instance_id} is the controller of '{cluster_name}'; "
             "AWS does not replace controllers.",
             next_step="Reboot it, or make a new cluster.",
@@ -25,7 +25,7 @@ def replace_node(ports: Ports, cluster_name: str, instance_id: str) -> BatchResu
 
 
 def reboot_node(ports: Ports, cluster_name: str, instance_id: str) -> BatchResult:
-    """Reboot a node; its disks stay. Raises ClusterNotFound, NodeNotFound, ConflictError."""
+    """Reboot a node; its disks stay. Raises ClusterNotFound, NodeNotFound, WrongState."""
     cluster, node = _node(ports, cluster_name, instance_id)
     result = ports.backend(cluster).reboot(cluster.name, [instance_id])
     _tell(ports, cluster, node, result, "reboot", "RebootRequested")
@@ -55,8 +55,10 @@ def _tell(
 def _node(ports: Ports, cluster_name: str, instance_id: str) -> tuple[Cluster, ClusterNode]:
     cluster = ports.clusters.get(cluster_name)
     if cluster.status not in ("InService", "Ready"):
-        raise ConflictError(
-            f"Cluster '{cluster_name}' is {cluster.status}; its nodes cannot be changed now."
+        raise WrongState(
+            f"Cluster '{cluster_name}' is {cluster.status}; its nodes cannot be changed now.",
+            next_step="Its nodes can be changed while it is InService or Ready: look at it with "
+            f"trainyard cluster show {cluster_name}.",
         )
     for node in ports.backend(cluster).nodes(cluster):
         if node.instance_id == instance_id:

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from trainyard.app.facts.situation import silent_since
+from trainyard.app.facts.situation import all_checkpoints, silent_since
 from trainyard.app.facts.waking import wake_cluster, wake_run
 from trainyard.domain.errors import ClusterNotFound, RunNotFound, TrainyardError
 from trainyard.domain.facts import (
@@ -39,6 +39,7 @@ from trainyard_contracts.events import (
     ExportFinished,
     MeetingEvent,
     RunEvent,
+    RunRestored,
     mistakes,
     parse_agent_event,
 )
@@ -179,6 +180,8 @@ def _state_event(ports: Ports, cluster: Cluster, event: AgentEvent) -> Recorded:
         return _dropped(event, f"the run has no attempt {event.attempt}")
     if isinstance(event, (CheckpointCommitted, CheckpointPruned)):
         return _listed(ports, run, event)
+    if isinstance(event, RunRestored):
+        _forget_the_rest(ports, run, event)
     if run.terminal:
         return _dropped(event, f"the run is {run.status}")
     return _run_fact(ports, run, event)
@@ -233,6 +236,19 @@ def _listed(ports: Ports, run: Run, event: CheckpointCommitted | CheckpointPrune
     )
 
 
+def _forget_the_rest(ports: Ports, run: Run, event: RunRestored) -> None:
+    """The checkpoints of earlier attempts that were not brought are gone with their filesystem.
+
+    An agent that does not name what it brought leaves them as they are.
+    """
+    if event.brought is None:
+        return
+    for found in all_checkpoints(ports, run.id):
+        earlier = found.status == "whole" and found.attempt < event.attempt
+        if earlier and found.path not in event.brought:
+            ports.runs.put_checkpoint(run.id, found.changed(status="pruned"))
+
+
 def _run_fact(ports: Ports, run: Run, event: AgentEvent) -> Recorded:
     if isinstance(event, CheckpointRejected):
         ports.runs.put_checkpoint(run.id, _checkpoint(event))
@@ -284,9 +300,14 @@ def _checkpoint(event: CheckpointCommitted | CheckpointPruned | CheckpointReject
         committed_at=event.at,
     )
     if isinstance(event, CheckpointCommitted):
-        return found.changed(bytes=event.bytes, files=event.files, committed_at=event.committed_at)
+        return found.changed(
+            bytes=event.bytes,
+            files=event.files,
+            committed_at=event.committed_at,
+            counted=event.counted,
+        )
     if isinstance(event, CheckpointRejected):
-        return found.changed(status="rejected", reason=event.reason)
+        return found.changed(status="rejected", reason=event.reason, counted=event.counted)
     return found.changed(status="pruned")
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from trainyard.domain.decisions import Decision, Next
 from trainyard.domain.errors import ClusterNotFound
-from trainyard.domain.records import Cluster, Run
+from trainyard.domain.records import Checkpoint, Cluster, Run
 from trainyard.domain.recovery import decide
 from trainyard.ports import Ports
 
@@ -22,6 +23,17 @@ def cluster_of(ports: Ports, run: Run) -> Cluster | None:
         return ports.clusters.get(run.cluster_name)
     except ClusterNotFound:
         return None
+
+
+def all_checkpoints(ports: Ports, run_id: str) -> Iterator[Checkpoint]:
+    """The whole list of a run's checkpoints, the newest step first."""
+    token: str | None = None
+    while True:
+        page = ports.runs.checkpoints(run_id, limit=1000, token=token)
+        yield from page.items
+        token = page.next_token
+        if token is None:
+            return
 
 
 def silent_since(ports: Ports, cluster: Cluster) -> datetime | None:

@@ -9,6 +9,7 @@ from typing import Literal
 
 from trainyard.app.runs.read_sync import latest_sync, sync_manifest_key
 from trainyard.domain import names
+from trainyard.domain.advice import submitted
 from trainyard.domain.errors import BlobNotFound, ConflictError, NotExported
 from trainyard.domain.records import Run
 from trainyard.ports import Ports
@@ -93,7 +94,7 @@ def _list(ports: Ports, run: Run, token: str | None) -> _List:
     if latest is not None and (export is None or export.requested_at <= latest.at):
         return _List(sync_manifest_key(run, latest.number), token, latest.number, latest.at)
     if export is None:
-        raise NotExported(_why(run))
+        raise _not_exported(run)
     return _List(export.manifest_key, token)
 
 
@@ -112,6 +113,24 @@ def _gone(found: _List) -> ConflictError:
             next_step="Ask for the list again from its beginning.",
         )
     return NotExported("Its export was verified, but its manifest is no longer in the data bucket.")
+
+
+def _not_exported(run: Run) -> NotExported:
+    if run.export is None and not submitted(run):
+        if not run.terminal:
+            return NotExported(
+                f"The run is {run.status}, and its program has not started yet.",
+                next_step="Ask again when it trains.",
+            )
+        return NotExported(
+            f"The run is {run.status}, and its program never started: there is nothing to export.",
+            next_step=f"Look why with trainyard run show {run.id}.",
+        )
+    return NotExported(
+        _why(run),
+        next_step=f"Export it with trainyard run export {run.id} (POST /v1/runs/{run.id}:export), "
+        "and ask again when it is verified.",
+    )
 
 
 def _why(run: Run) -> str:

@@ -14,11 +14,13 @@ from trainyard.domain.errors import (
     AttemptNotFound,
     BlobNotFound,
     FieldError,
+    InvalidRequest,
     RetryableError,
 )
 from trainyard.domain.records import Cluster, Run
 from trainyard.ports import Ports
-from trainyard_contracts import commands
+from trainyard_contracts import commands, places
+from trainyard_contracts.files import LogTimes
 
 #: Of a cluster's lifecycle log so many lines are searched.
 _MOST = 10_000
@@ -37,6 +39,15 @@ class LogTail:
     text: str
 
 
+@dataclass(frozen=True)
+class Asked:
+    """Which lines of a log."""
+
+    lines: int
+    contains: str
+    since_seconds: int
+
+
 def read_logs(
     ports: Ports,
     run_id: str,
@@ -45,11 +56,19 @@ def read_logs(
     lines: int = 200,
     kind: Literal["job", "lifecycle"] = "job",
     contains: str = "",
+    since_seconds: int = 0,
 ) -> LogTail:
-    """`contains`: only lines with this text, of the whole log and not of its end.
+    """`contains`: only lines with this text, of the whole log and not of its end. `since_seconds`:
+    only what was printed in so many last seconds, of an ended attempt before its end; 0: all.
 
-    Raises RunNotFound, AttemptNotFound, AgentTooOld (it cannot search).
+    Raises RunNotFound, AttemptNotFound, InvalidRequest, AgentTooOld (it cannot search).
     """
+    if since_seconds and kind == "lifecycle":
+        words = "is for the job's log; leave it out, or ask for kind=job"
+        raise InvalidRequest(
+            "One parameter does not fit.", errors=[FieldError("sinceSeconds", words)]
+        )
+    asked = Asked(lines, contains, since_seconds)
     run = ports.runs.get(run_id)
     _check_attempt(run, attempt)
     cluster = cluster_of(ports, run)
@@ -64,8 +83,7 @@ def read_logs(
     number = attempt or (run.attempt.number if run.attempt else None)
     if number is None:
         return LogTail("job", None, "none", "")
-    found = _stored(ports, run, number, lines, contains)
-    return found or _live(ports, cluster, run, number, lines, contains)
+    return _stored(ports, run, number, asked) or _live(ports, cluster, run, number, asked)
 
 
 def _check_attempt(run: Run, attempt: int | None) -> None:
@@ -88,11 +106,31 @@ def _last(text: str, lines: int, contains: str) -> str:
     return "\n".join([line for line in text.splitlines() if contains in line][-lines:])
 
 
-def _stored(ports: Ports, run: Run, attempt: int, lines: int, contains: str) -> LogTail | None:
-    body = next(filter(None, (_get(ports, key) for key in run.log_keys(attempt))), None)
-    if body is None:
+def _stored(ports: Ports, run: Run, attempt: int, asked: Asked) -> LogTail | None:
+    key, body = next(
+        ((key, body) for key in run.log_keys(attempt) if (body := _get(ports, key))), ("", b"")
+    )
+    if not body:
         return None
-    return LogTail("job", attempt, "s3", _last(body.decode(errors="replace"), lines, contains))
+    if asked.since_seconds:
+        body = _since(body, _get(ports, places.log_times_key(key)), asked.since_seconds)
+    text = _last(body.decode(errors="replace"), asked.lines, asked.contains)
+    return LogTail("job", attempt, "s3", text)
+
+
+def _since(body: bytes, times: bytes | None, seconds: int) -> bytes:
+    """The part of a log that was printed in its last seconds, as its times say."""
+    if times is None:
+        raise AgentTooOld(
+            "This log was kept by a version of Trainyard that noted no times; leave sinceSeconds "
+            "out."
+        )
+    marks = LogTimes.model_validate_json(times).marks
+    if not marks:
+        return body
+    begin = marks[-1].at - seconds
+    left = next((mark.left for mark in reversed(marks) if mark.at <= begin), len(body))
+    return body[max(0, len(body) - left) :]
 
 
 def _get(ports: Ports, key: str) -> bytes | None:
@@ -102,23 +140,25 @@ def _get(ports: Ports, key: str) -> bytes | None:
         return None
 
 
-def _live(
-    ports: Ports, cluster: Cluster | None, run: Run, attempt: int, lines: int, contains: str
-) -> LogTail:
+def _live(ports: Ports, cluster: Cluster | None, run: Run, attempt: int, asked: Asked) -> LogTail:
     """Ask the controller; an unreachable node means no log now, not an error of the request."""
     nothing = LogTail("job", attempt, "none", "")
     if cluster is None or cluster.status != "Ready":
         return nothing
     try:
-        asked = commands.Logs(run.id, attempt, lines, contains.encode().hex())
-        result = ports.commands.run(cluster, asked.argv(), timeout_seconds=20)
+        found = asked.contains.encode().hex()
+        command = commands.Logs(run.id, attempt, asked.lines, found, asked.since_seconds)
+        result = ports.commands.run(cluster, command.argv(), timeout_seconds=20)
     except RetryableError:
         return nothing
-    if contains and f"--contains {commands.UNKNOWN_OPTION}" in result.stdout:
+    options = [("contains", asked.contains), ("since", asked.since_seconds)]
+    if any(
+        given and f"--{name} {commands.UNKNOWN_OPTION}" in result.stdout for name, given in options
+    ):
         raise AgentTooOld(
             f"The agent of cluster '{cluster.name}' is from a version of Trainyard that cannot "
-            "search a log that still grows; its end can be read, and all of it once the attempt "
-            "has ended."
+            "search a log that still grows, by text or by time; its end can be read, and all of it "
+            "once the attempt has ended."
         )
     answer = commands.answer_of(result.stdout) if result.exit_code == 0 else None
     text = commands.Tail.of(answer).text if answer else ""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from trainyard.app.facts.situation import cluster_of
 from trainyard.app.facts.waking import wake_run
 from trainyard.app.runs.submit_run import start_run
-from trainyard.domain.errors import ConflictError
+from trainyard.domain.advice import submitted
+from trainyard.domain.errors import WrongState
 from trainyard.domain.facts import ExportRequested
 from trainyard.domain.kinds import sentence
 from trainyard.domain.records import Run
@@ -16,7 +17,7 @@ from trainyard.ports import Ports
 def request_export(ports: Ports, run_id: str) -> Run:
     """Export in the background while the run trains.
 
-    Of an ended run, export what its cluster still holds. Raises RunNotFound, ConflictError (nothing
+    Of an ended run, export what its cluster still holds. Raises RunNotFound, WrongState (nothing
     is left to export from).
     """
     run = ports.runs.get(run_id)
@@ -40,12 +41,18 @@ def _export_ended(ports: Ports, run: Run) -> Run:
         and not export.found_nothing
     ):
         return run
+    if not submitted(run):
+        raise WrongState(
+            f"Run {run.id} is {run.status} and its program never started: there is nothing to "
+            "export.",
+            next_step=f"Look why with trainyard run show {run.id}.",
+        )
     cluster = cluster_of(ports, run)
     if cluster is None or cluster.status != "Ready" or not left_on(run, cluster):
-        raise ConflictError(
+        raise WrongState(
             f"Run {run.id} is {run.status} and cluster '{run.cluster_name}' "
             "holds nothing of it any more.",
-            next_step=f"Look under {run.export_prefix} in the data bucket for what was exported.",
+            next_step=f"See what is in S3 of it: trainyard run outputs {run.id}.",
         )
     reason = "A person asked for an export of the ended run."
     fresh = ports.runs.put(

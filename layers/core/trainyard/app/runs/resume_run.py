@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
-from trainyard.app.facts.situation import cluster_of
+from trainyard.app.facts.situation import cluster_of, silent_since
 from trainyard.app.runs.read_sync import latest_sync
 from trainyard.app.runs.submit_run import start_run
+from trainyard.domain.advice import another_cluster, copied, submitted
 from trainyard.domain.errors import (
-    ConflictError,
     FieldError,
     InvalidRequest,
     RunActive,
     RunFinished,
+    WrongState,
 )
 from trainyard.domain.facts import ResumeRequested
 from trainyard.domain.kinds import sentence
-from trainyard.domain.records import Run
+from trainyard.domain.records import Cluster, Run
 from trainyard.domain.runs import left_on, reopened
 from trainyard.ports import Ports
 from trainyard_contracts import places
@@ -28,7 +29,7 @@ def resume_run(ports: Ports, run_id: str, filesystem: str | None = None) -> Run:
 
     `filesystem`: another one for its own cluster, to which the agent brings what was synced; its
     DNS name and mount name. Raises RunNotFound, RunActive, RunFinished (it succeeded),
-    ConflictError (its checkpoints went with its cluster), InvalidRequest.
+    WrongState (its checkpoints went with its cluster), InvalidRequest.
     """
     run = ports.runs.get(run_id)
     if not run.terminal:
@@ -83,10 +84,14 @@ def _check_gone(ports: Ports, run: Run) -> None:
     """Its cluster would go on with the filesystem that it mounts."""
     cluster = cluster_of(ports, run)
     if cluster is not None and cluster.status not in ("Deleting", "Deleted"):
-        raise ConflictError(
-            f"filesystem: cluster '{cluster.name}' is {cluster.status} on its own filesystem.",
-            next_step="Resume the run without another filesystem, or, if that is lost, first "
-            f"delete the cluster: trainyard cluster delete {cluster.name} --force.",
+        last = silent_since(ports, cluster)
+        silent = f" (though its controller is silent since {last:%H:%M:%S} UTC)" if last else ""
+        raise WrongState(
+            f"filesystem: cluster '{cluster.name}' is {cluster.status}{silent} and would go on "
+            "with the filesystem that it mounts.",
+            next_step="If the cluster or its filesystem is lost, delete the cluster first: "
+            f"trainyard cluster delete {cluster.name} --force. If neither is, resume the run "
+            f"without --filesystem: trainyard run resume {run.id}.",
         )
 
 
@@ -116,23 +121,45 @@ def _active(ports: Ports, run: Run) -> Run:
         return run
     raise RunActive(
         f"Run {run.id} is {run.status}; it resumes by itself when something fails.",
-        next_step="Watch it, or cancel it first.",
+        next_step=f"Watch it with trainyard run watch {run.id}, or cancel it first: trainyard run "
+        f"cancel {run.id}.",
     )
 
 
 def _check_checkpoints(ports: Ports, run: Run) -> None:
-    if not any(attempt.submitted_at for attempt in run.attempts):
+    if not submitted(run):
         return
     if run.spec.cluster.spec is not None:  # a new cluster of it has the same filesystem
         return
     cluster = cluster_of(ports, run)
     ready = cluster is not None and cluster.status == "Ready"
-    if ready and latest_sync(ports, run) is not None:  # the agent brings it to any filesystem
+    sync = latest_sync(ports, run)
+    if ready and sync is not None:  # the agent brings it to any filesystem
         return
-    if cluster is None or not ready or not left_on(run, cluster):
-        raise ConflictError(
-            f"No cluster '{run.cluster_name}' is Ready that holds the run's checkpoints; "
-            f"what was exported is under {run.export_prefix}.",
-            next_step="Create a cluster of this name on the filesystem that holds them "
-            f"({run.filesystem}), or submit a new run.",
+    if sync is not None:
+        state = f"is {cluster.status}" if cluster is not None else "is not there"
+        raise WrongState(
+            f"Cluster '{run.cluster_name}' {state}. What the run made is in S3 "
+            f"({copied(sync, ports.clock.now())}) and is brought to any filesystem.",
+            next_step=f"{_when_ready(run, cluster)}. (--filesystem is for runs with a cluster of "
+            "their own.)",
         )
+    if cluster is None or not ready or not left_on(run, cluster):
+        raise WrongState(
+            f"No cluster '{run.cluster_name}' is Ready that holds the run's checkpoints.",
+            next_step="Create a cluster of this name on the filesystem that holds them "
+            f"({run.filesystem}), or submit a new run. What was exported, if anything: trainyard "
+            f"run outputs {run.id}.",
+        )
+
+
+def _when_ready(run: Run, cluster: Cluster | None) -> str:
+    if cluster is not None and cluster.status in ("Pending", "Creating", "InService"):
+        return f"Wait until it is Ready, then: trainyard run resume {run.id}"
+    if cluster is not None and cluster.status == "Deleting":
+        return f"Wait until it is Deleted, then {another_cluster(run)}"
+    if cluster is not None and cluster.status == "Failed":
+        delete = f"trainyard cluster delete {cluster.name}"
+        return f"Delete it ({delete}), then {another_cluster(run)}"
+    words = another_cluster(run)
+    return f"{words[:1].upper()}{words[1:]}"

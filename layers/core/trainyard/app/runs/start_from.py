@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from trainyard.app.facts.situation import cluster_of
+from trainyard.app.facts.situation import all_checkpoints, cluster_of
 from trainyard.domain.errors import FieldError, InvalidRequest, RunNotFound
 from trainyard.domain.records import Checkpoint, Cluster, Run, Start
 from trainyard.ports import Ports
@@ -28,8 +26,11 @@ def check_start(ports: Ports, spec: RunSpec, cluster: Cluster | None) -> Start |
     try:
         source = ports.runs.get(asked.run)
     except RunNotFound:
-        raise _wrong(".run", f"there is no run {asked.run}; name one of GET /v1/runs") from None
-    whole = [found for found in _checkpoints(ports, source.id) if found.status == "whole"]
+        raise _wrong(
+            ".run",
+            f"there is no run {asked.run}; list runs with 'trainyard run ls' (GET /v1/runs)",
+        ) from None
+    whole = [found for found in all_checkpoints(ports, source.id) if found.status == "whole"]
     mine = [found for found in whole if found.step == asked.step]
     if not mine:
         steps = sorted({found.step for found in whole}, reverse=True)
@@ -58,16 +59,6 @@ def _exported(ports: Ports, source: Run, found: Checkpoint, cluster: Cluster) ->
     place = source.export_prefix + (f"{places.CHECKPOINTS}/{name}" if own else found.path)
     there = ports.blobs.head(f"{place}/{places.CHECKPOINT_MANIFEST}") is not None
     return place if there else ""
-
-
-def _checkpoints(ports: Ports, run_id: str) -> Iterator[Checkpoint]:
-    token: str | None = None
-    while True:
-        page = ports.runs.checkpoints(run_id, limit=1000, token=token)
-        yield from page.items
-        token = page.next_token
-        if token is None:
-            return
 
 
 def _check_filesystem(ports: Ports, source: Run, spec: ClusterSpec | None) -> None:

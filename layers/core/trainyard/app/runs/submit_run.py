@@ -118,7 +118,7 @@ def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
         field = FieldError(
             "cluster.name",
             f"no cluster is named '{spec.cluster.name}'; "
-            "name one of GET /v1/clusters or give cluster.spec",
+            "list clusters with 'trainyard cluster ls' (GET /v1/clusters), or give cluster.spec",
         )
         raise ClusterNotFound(missing.detail, errors=[field]) from None
     if cluster.status in ("Failed", "Deleting", "Deleted"):

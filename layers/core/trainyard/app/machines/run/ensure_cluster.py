@@ -21,7 +21,8 @@ def ensure_cluster(ports: Ports, given: StepInput) -> dict[str, Any]:
     if run.owns_cluster and run.outcome is None:
         run = _adopt(ports, run, _own_cluster(ports, run))
     store_wait(ports, owner, "cluster", given)
-    if decide_now(ports, run).next != "ensure-cluster":
+    decision = decide_now(ports, run)
+    if decision.next != "ensure-cluster" or decision.run != run:
         done(ports, owner, given.token)
     return {"clusterName": run.cluster_name}
 

@@ -8,6 +8,7 @@ from typing import Any
 from trainyard.app.machines.inputs import StepInput
 from trainyard.app.machines.run.keep_code import keep_code
 from trainyard.domain.records import TimelineEntry
+from trainyard.domain.words import counted
 from trainyard.ports import Ports
 
 
@@ -31,7 +32,7 @@ def plan_run(ports: Ports, given: StepInput) -> dict[str, Any]:
             _entry(
                 given,
                 "Accepted",
-                f"Run '{run.name}' accepted for {run.spec.job.nodes} nodes.",
+                f"Run '{run.name}' accepted for {counted(run.spec.job.nodes, 'node')}.",
                 run.created_at,
             ),
         )

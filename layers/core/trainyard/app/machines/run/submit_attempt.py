@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -59,6 +60,8 @@ class Fetching(RetryableError):
     """The agent still fetches the code. A repetition waits for it."""
 
 
+#: The agent's own sentence says what a person has to correct.
+_NAMES_A_FIELD = re.compile(r"(job|inputs|checkpoint|export)\b[\w.]*: ")
 #: By the agent's answer, what the repetition is for; of any other error it has no answer.
 _REPEATED: Mapping[str, type[RetryableError]] = {
     "bundle-changed": BundleChanged,
@@ -203,6 +206,8 @@ def agent_answer(result: CommandResult, command: str) -> dict[str, Any]:
         raise repeated(message)
     if (code := str(answer.get("error"))) in _REFUSALS:
         raise JobRefused(code, reason)
+    if code in FINAL_ERRORS and _NAMES_A_FIELD.match(reason):
+        raise JobRefused("submit-failed", reason)
     raise CommandFailed(message) if answer.get("error") in FINAL_ERRORS else RetryableError(message)
 
 

@@ -1,0 +1,18 @@
+"""Words for a checkpoint that several screens use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Json = dict[str, Any]
+
+
+def mark(checkpoint: Json) -> str:
+    """'step 40', or 'copy 3': the copies of one whose step is not known are only counted."""
+    return f"{'copy' if checkpoint.get('counted') else 'step'} {checkpoint['step']}"
+
+
+def began_with(attempt: Json) -> str:
+    """What its program says that it resumed from, else what was there for it; '' = nothing."""
+    said = attempt.get("resumedFrom")
+    return f"step {said}" if said is not None else attempt.get("beganWith") or ""
