@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import types
+import uuid
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,8 @@ def attempt_dir(tmp_path: Path) -> Path:
 
 def write_job(attempt_dir: Path, **fields: object) -> Job:
     document = {
-        "runId": "run-x",
+        # The port of the rendezvous is the run's: no two tests meet there.
+        "runId": f"run-{uuid.uuid4().hex}",
         "attempt": 2,
         "program": ["main.py"],
         "recipe": "command",
