@@ -608,6 +608,19 @@ def test_an_error_that_no_other_attempt_can_heal_ends_the_run_at_the_first() -> 
     assert_nothing_left(story)
 
 
+def test_what_an_earlier_attempt_found_is_looked_for_once_more() -> None:
+    story = started()
+    story.lose(LOST)
+    others = ("ip-127-0-1-13", "ip-127-0-1-14")
+    waiting_for_its_first_step(story, *others)
+    story.end("failed", **WRONG)
+    assert (story.run.status, len(story.run.attempts)) == ("Recovering", 3)
+    waiting_for_its_first_step(story, *others)
+    story.end("failed", **WRONG)
+    assert story.run.problem is not None
+    assert (story.run.status, story.run.problem.code) == ("Failed", "same-error")
+
+
 def test_an_image_that_took_long_to_fail_is_the_same_error_at_the_same_place() -> None:
     story = Story()
     story.submit()

@@ -245,7 +245,7 @@ def _program_crashes(
 
 def program_error(draft: Draft, attempt: Attempt) -> Finding | None:
     """The program failed: one more attempt; the same error at the same step stops the run, and so
-    does at once an error before the first step that would come again on whatever nodes.
+    does at once an error before the run's first step that would come again on whatever nodes.
     """
     end = _end(draft, attempt)
     if end is None or end.outcome != "failed":
@@ -255,7 +255,7 @@ def program_error(draft: Draft, attempt: Attempt) -> Finding | None:
     place = _place(draft, attempt, end)
     # An error that the agent has from Slurm, and not from the program, begins with "Slurm: ".
     who = "The job" if error.startswith("Slurm: ") or _of_image(end) else "The program"
-    if end.lasting and _early(draft, attempt, end):
+    if end.lasting and _early(draft, attempt, end) and not _trained_before(draft, attempt):
         return _lasting_error(end, error, f"{who} failed {place} with '{error}'.")
     return _same_error(draft, end, kind, error, f"{who} failed {place} with '{error}'.", place)
 
@@ -335,6 +335,13 @@ def _early(draft: Draft, attempt: Attempt, end: AttemptEnded) -> bool:
         and attempt.first_step_at is None
         and draft.book.saved_by(attempt) is None
         and (_seconds(attempt, end) < EARLY_SECONDS or _of_image(end))
+    )
+
+
+def _trained_before(draft: Draft, attempt: Attempt) -> bool:
+    """What an earlier attempt found, a filesystem that comes late may lack for a while."""
+    return any(
+        one.first_step_at is not None for one in draft.run.attempts if one.number < attempt.number
     )
 
 
