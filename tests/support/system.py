@@ -512,6 +512,23 @@ class System:
         )
 
 
+def files_with(text: str, top: Path) -> list[Path]:
+    """Files below that hold it. The nodes go on: what was there a moment ago may be gone."""
+    return [
+        path
+        for directory, _, names in os.walk(top)
+        for path in (Path(directory, name) for name in names)
+        if _holds(path, text.encode())
+    ]
+
+
+def _holds(path: Path, text: bytes) -> bool:
+    try:
+        return path.is_file() and text in path.read_bytes()
+    except FileNotFoundError:
+        return False
+
+
 def ulid() -> str:
     """A new id as agents make them."""
     return str(ULID())

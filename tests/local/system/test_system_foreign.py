@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import zipfile
+
 from tests.support.system import Json, System
+from tests.support.waiting import eventually
 
 #: It saves as tutorials do: to one name again and again, in place. At step 23 of its first life it
-#: dies in the middle of a save.
+#: dies in the middle of a save, once the test says that what it saved before was copied.
 PROGRAM = """
 import io, os, pathlib, time, zipfile
 
@@ -22,7 +26,8 @@ for step in range(first + 1, 41):
         into.writestr("archive/step", str(step))
         into.writestr("archive/data", bytes(100_000))
     if step == 23 and not first:
-        time.sleep(5)  # time for a copy of what was saved before
+        while not pathlib.Path("copied").exists():
+            time.sleep(0.05)
         path.write_bytes(body.getvalue()[:50_000])
         os.kill(os.getpid(), 9)
     path.write_bytes(body.getvalue())
@@ -35,11 +40,24 @@ def foreign() -> Json:
     }  # fmt: skip
 
 
+def copied(system: System, run_id: str) -> set[int]:
+    """The steps of the copies of its snapshot, as they stand in the file."""
+    found = set()
+    for one in system.whole(run_id):
+        path = system.run_dir(run_id) / one["path"] / "work/snapshot.pt"
+        # Older copies make way meanwhile.
+        with contextlib.suppress(FileNotFoundError), zipfile.ZipFile(path) as copy:
+            found.add(int(copy.read("archive/step")))
+    return found
+
+
 def test_a_torn_snapshot_is_put_back_and_the_program_resumes_from_it(
     system: System, shared: str
 ) -> None:
     watch = {"keep": 2, "watch": {"pattern": "snapshot.pt"}}
     run_id = system.submit("foreign", foreign(), shared, checkpoint=watch)
+    eventually("step 22 is copied", lambda: 22 in copied(system, run_id))
+    (system.run_dir(run_id) / "work/copied").touch()
     run = system.ended(run_id, "Succeeded")
     assert len(run["attempts"]) == 2, system.story(run_id)
     [restored] = system.timeline(run_id, "CheckpointRestored")

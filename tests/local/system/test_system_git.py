@@ -14,7 +14,8 @@ import json, os, pathlib, time
 attempt = os.environ["TRAINYARD_ATTEMPT"]
 seen = {"text": pathlib.Path("text").read_text(), "git": pathlib.Path(".git").exists()}
 output = pathlib.Path(os.environ["TRAINYARD_OUTPUT_DIR"])
-(output / f"seen-{attempt}.json").write_text(json.dumps(seen))
+(output / ".seen").write_text(json.dumps(seen))
+(output / ".seen").rename(output / f"seen-{attempt}.json")
 while attempt == "1":
     time.sleep(0.1)
 pathlib.Path("made").write_text("made")

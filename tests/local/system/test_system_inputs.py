@@ -28,7 +28,8 @@ found = {
     if path.is_file()
 }
 output = pathlib.Path(os.environ["TRAINYARD_OUTPUT_DIR"])
-(output / f"seen-{attempt}-{node}.json").write_text(json.dumps(found))
+(output / f".seen-{node}").write_text(json.dumps(found))
+(output / f".seen-{node}").rename(output / f"seen-{attempt}-{node}.json")
 while attempt == "1" and os.environ["INTERRUPTED"] == "yes":
     time.sleep(0.1)
 """

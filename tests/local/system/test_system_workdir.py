@@ -27,10 +27,13 @@ snapshot = pathlib.Path("snapshot.json")
 step = json.loads(snapshot.read_text())["step"] if snapshot.exists() else 0
 seen = {"files": found, "resumed": step}
 if first and not step:
-    snapshot.write_text(json.dumps({"step": STEPS // 2}))
+    pathlib.Path("new").write_text(json.dumps({"step": STEPS // 2}))
+    pathlib.Path("new").rename(snapshot)
 (output / f".seen-{node}").write_text(json.dumps(seen))
 (output / f".seen-{node}").rename(output / f"seen-{attempt}-{node}.json")
-while attempt == "1":
+# The files stay as they came until all nodes have seen them.
+nodes = int(os.environ["SLURM_NNODES"])
+while attempt == "1" or len(list(output.glob(f"seen-{attempt}-*.json"))) < nodes:
     time.sleep(0.1)
 if first:
     pathlib.Path("models").mkdir(exist_ok=True)
