@@ -74,7 +74,7 @@ class Index:
             return
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(document, file)
+                file.write(json.dumps(document))  # json.dump is ten times slower
             os.replace(temporary, self._path)
         except OSError:  # a full disk costs the next pack some reading
             Path(temporary).unlink(missing_ok=True)

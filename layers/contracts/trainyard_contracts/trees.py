@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Annotated, Literal
@@ -28,6 +29,7 @@ TREE_BYTES = 64 * 1024 * 1024
 #: (`s3Mounts`).
 UPLOAD_BYTES = 32 * 1024**3
 _PATH_BYTES = 1024
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def tree_path(value: str) -> str:
@@ -44,7 +46,7 @@ def tree_path(value: str) -> str:
         raise ValueError(
             f"must be a path below the directory of at most {_PATH_BYTES} bytes, without '..'"
         )
-    if any(ord(sign) < 32 or ord(sign) == 127 for sign in value):
+    if _CONTROL.search(value):
         raise ValueError("must not contain control characters; rename the file")
     return value
 
