@@ -30,6 +30,7 @@ from .common.curves import MOST_NAMES, Curves
 from .common.exits import CheckpointFailed, ConfigError
 from .common.progress import Progress
 from .common.signals import Requests
+from .ranks import process_group
 from .ranks.meeting import WAIT_SECONDS, Meeting
 from .ranks.place import Place
 
@@ -279,6 +280,7 @@ def current() -> Job:
     global _job  # noqa: PLW0603 - a process is in one job
     if _job is None or _job.pid != os.getpid():
         _job = Job(Attempt.from_environment(), Place.find(), wait_seconds=_wait_seconds())
+        process_group.leave_at_exit()
     return _job
 
 

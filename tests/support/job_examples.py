@@ -67,13 +67,13 @@ def resumed_is_undisturbed(
     variables = {"TRAINYARD_CHECKPOINT_EVERY_STEPS": "3", **variables}
     whole, cut = directory / "whole", directory / "cut"
     undisturbed = ended(whole, name, world, *arguments, **variables)
-    assert [rank.code for rank in undisturbed] == [0] * world, undisturbed
+    assert [rank.code for rank in undisturbed] == [0] * world, job_ranks.told(undisturbed)
     killed = ended(cut, name, world, *arguments, DIES=f"{world - 1} 7", **variables)
-    assert killed[-1].code == -9, killed
-    assert all(rank.code != 0 for rank in killed), killed
+    assert killed[-1].code == -9, job_ranks.told(killed)
+    assert all(rank.code != 0 for rank in killed), job_ranks.told(killed)
     newest = cut / "checkpoints" / "step-000000000006-attempt-1"
     assert (newest / "manifest.json").exists(), sorted((cut / "checkpoints").iterdir())
     resumed = ended(cut, name, world, *arguments, TRAINYARD_ATTEMPT="2", **variables)
-    assert [rank.code for rank in resumed] == [0] * world, resumed
-    assert (cut / "checkpoints" / "step-000000000009-attempt-2").exists(), resumed
-    assert same(weights(whole), weights(cut)), resumed
+    assert [rank.code for rank in resumed] == [0] * world, job_ranks.told(resumed)
+    assert (cut / "checkpoints" / "step-000000000009-attempt-2").exists(), job_ranks.told(resumed)
+    assert same(weights(whole), weights(cut)), job_ranks.told(resumed)

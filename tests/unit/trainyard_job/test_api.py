@@ -272,7 +272,7 @@ def test_all_ranks_save_and_stop_at_one_step_whoever_has_the_signal(
     eventually("the ranks train", progress.exists)
     ranks[signalled].send_signal(signal.SIGTERM)
     ended = job_ranks.ends(ranks)
-    assert [rank.code for rank in ended] == [trainyard_job.STOPPED] * 2, ended
+    assert [rank.code for rank in ended] == [trainyard_job.STOPPED] * 2, job_ranks.told(ended)
     assert ended[0].out == ended[1].out
     step = int(ended[0].out.split()[-1])
     assert ended[0].out == f"from 0\nsaved {step}\nstopped {step}\n"
@@ -291,7 +291,9 @@ def test_a_start_that_was_killed_is_not_taken_for_this_one(tmp_path: Path) -> No
     job_ranks.ends(ranks)
     newest = max(int(path.name[5:17]) for path in checkpoints.glob("step-*"))
     ended = job_ranks.finished(tmp_path, TRAIN, 2, STEPS=str(newest), **options)
-    assert [(rank.code, rank.out) for rank in ended] == [(0, f"from {newest}\n")] * 2, ended
+    assert [(rank.code, rank.out) for rank in ended] == [(0, f"from {newest}\n")] * 2, (
+        job_ranks.told(ended)
+    )
 
 
 STOP_ONLY = """
@@ -311,7 +313,7 @@ def test_ranks_that_never_save_stop_at_one_step(tmp_path: Path) -> None:
     eventually("a step", (tmp_path / "attempts" / "1" / "progress.json").exists)
     ranks[1].send_signal(signal.SIGTERM)
     ended = job_ranks.ends(ranks)
-    assert [rank.code for rank in ended] == [0, 0], ended
+    assert [rank.code for rank in ended] == [0, 0], job_ranks.told(ended)
     assert ended[0].out == ended[1].out
 
 

@@ -32,7 +32,7 @@ def test_a_stop_saves_and_is_no_end_and_what_is_torn_is_set_aside(tmp_path: Path
     eventually("a step", (tmp_path / "attempts" / "1" / "progress.json").exists, 240)
     ranks[1].send_signal(signal.SIGTERM)
     ended = job_ranks.ends(ranks)
-    assert [rank.code for rank in ended] == [STOPPED, STOPPED], ended
+    assert [rank.code for rank in ended] == [STOPPED, STOPPED], job_ranks.told(ended)
     (saved,) = (tmp_path / "checkpoints").glob("step-*")
     step = int(saved.name[5:17])
     output = tmp_path / "work" / "trainer"
@@ -44,7 +44,7 @@ def test_a_stop_saves_and_is_no_end_and_what_is_torn_is_set_aside(tmp_path: Path
     resumed = job_examples.ended(
         tmp_path, NAME, 2, "--steps", last, "--save-steps", last, **variables
     )
-    assert [rank.code for rank in resumed] == [0, 0], resumed
+    assert [rank.code for rank in resumed] == [0, 0], job_ranks.told(resumed)
     assert sorted(os.listdir(output)) == [
         f"checkpoint-{step}", f"checkpoint-{last}", f"torn-checkpoint-{step + 1}-1",
     ]  # fmt: skip

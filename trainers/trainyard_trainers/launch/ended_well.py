@@ -1,10 +1,10 @@
 """Recognises a program that ended well although its interpreter crashed afterwards: libraries abort
 at exit when a thread of theirs still runs.
 
-A gloo process group that the program did not destroy does so about every second time ("terminate
-called without an active exception"). So we destroy the group before the interpreter ends, and leave
-a mark: a crash after the mark is no failure of the program. While its own exit handlers run, only a
-crash counts so: what kills the process from outside may have kept them from saving something.
+A gloo process group that the program did not destroy does so. So we leave the group before the
+interpreter ends, and a mark before that: a crash after the mark is no failure of the program. While
+its own exit handlers run, only a crash counts so, or a group that cannot be left in time: what else
+kills the process from outside may have kept them from saving something.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from trainyard_job.ranks import process_group
+
 from ..common.failure import Failure
 
-#: A group whose peers hang may hang itself, and must not keep a program from ending.
-_DESTROY_SECONDS = 10
 _CRASHES = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 #: What a mark says is over.
 _MAIN, _ALL = "main", "all"
@@ -43,7 +43,7 @@ class Ending:
     def _at_exit(self) -> None:
         if self._well and os.getpid() == self._pid:  # no child that was forked from the program
             self._leave(_ALL)
-            _destroy_process_group()
+            process_group.leave()
 
     def _leave(self, over: str) -> None:
         if os.getpid() != self._pid:
@@ -52,23 +52,6 @@ class Ending:
             mark = _mark(Path(os.environ["TRAINYARD_ATTEMPT_DIR"]), self._pid)
             mark.parent.mkdir(exist_ok=True)
             mark.write_text(over)
-
-
-def _destroy_process_group() -> None:
-    distributed = sys.modules.get("torch.distributed")
-    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
-        return
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # which ends the process; its mark is made
-    signal.alarm(_DESTROY_SECONDS)
-    try:
-        distributed.destroy_process_group()
-    except (RuntimeError, ValueError, AssertionError) as error:
-        print(
-            f"trainyard: the process group could not be destroyed: {error}",
-            file=sys.stderr,
-            flush=True,
-        )
-    signal.alarm(0)
 
 
 def _mark(attempt_dir: Path, pid: int) -> Path:
@@ -82,7 +65,7 @@ def was_well(attempt_dir: Path, pid: int, number: int) -> bool:
         over = _mark(attempt_dir, pid).read_text()
     except OSError:
         return False
-    return over == _ALL or (over == _MAIN and number in _CRASHES)
+    return over == _ALL or (over == _MAIN and number in (*_CRASHES, signal.SIGALRM))
 
 
 def judged(end: Failure, attempt_dir: Path) -> Failure:

@@ -57,8 +57,10 @@ def test_an_exception_on_one_rank_fails_the_save_on_all_and_the_next_one_works(
 ) -> None:
     ended = job_ranks.finished(tmp_path, BLOCKS, 2, KIND=kind)
     raising = int(kind[-1])
-    assert ended[raising].out == "KeyError 'mine'\n", ended
-    assert ended[1 - raising].out == f"CheckpointFailed rank {raising}: KeyError: 'mine'\n", ended
+    assert ended[raising].out == "KeyError 'mine'\n", job_ranks.told(ended)
+    assert ended[1 - raising].out == f"CheckpointFailed rank {raising}: KeyError: 'mine'\n", (
+        job_ranks.told(ended)
+    )
     assert steps(tmp_path) == [1, 3]
     left = [name for name in os.listdir(tmp_path / "checkpoints") if name.startswith(".")]
     assert left == [] or kind == "shared raises 0"
@@ -80,7 +82,7 @@ def test_of_a_shared_directory_each_rank_reads_a_share_and_the_manifest_has_all(
     tmp_path: Path,
 ) -> None:
     ended = job_ranks.finished(tmp_path, BLOCKS, 3, KIND="shared")
-    assert [rank.out for rank in ended] == [""] * 3, ended
+    assert [rank.out for rank in ended] == [""] * 3, job_ranks.told(ended)
     saved = checkpoint.verify(tmp_path / "checkpoints" / "step-000000000003-attempt-1")
     assert saved.world_size == 3
     manifest = json.loads((saved.path / "manifest.json").read_text())
@@ -101,7 +103,7 @@ trainyard_job.adopt(1, source)
 @pytest.mark.real
 def test_of_directories_that_each_node_has_for_itself_all_files_are_adopted(tmp_path: Path) -> None:
     ended = job_ranks.finished(tmp_path, ADOPTS, 2)
-    assert [rank.code for rank in ended] == [0, 0], ended
+    assert [rank.code for rank in ended] == [0, 0], job_ranks.told(ended)
     saved = checkpoint.verify(tmp_path / "checkpoints" / "step-000000000001-attempt-1")
     assert sorted(os.listdir(saved.path)) == ["manifest.json", "model", "rank-0", "rank-1"]
 
@@ -179,7 +181,7 @@ def test_a_rank_that_is_killed_amid_a_save_never_leaves_one_without_its_files(
 ) -> None:
     variables = {"DYING": str(dying), "LINE": str(line), "PYTHONPATH": str(ROOT)}
     ended = job_ranks.finished(tmp_path, KILLED, 2, **variables)
-    assert ended[1 - dying].code == 0, ended
+    assert ended[1 - dying].code == 0, job_ranks.told(ended)
     saved, rejected = checkpoint.find_newest(tmp_path / "checkpoints")
     assert saved is not None
     assert rejected == {}

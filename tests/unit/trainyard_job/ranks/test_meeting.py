@@ -192,7 +192,9 @@ def test_a_rank_that_is_killed_fails_the_call_long_before_the_limit(
     tmp_path: Path, dying: int
 ) -> None:
     ended = job_ranks.finished(tmp_path, DIES, 3, WHERE=str(tmp_path / "meeting"), DYING=str(dying))
-    assert [rank.code for rank in ended] == [-9 if rank == dying else 0 for rank in range(3)], ended
+    assert [rank.code for rank in ended] == [-9 if rank == dying else 0 for rank in range(3)], (
+        job_ranks.told(ended)
+    )
     for rank in {0, 1, 2} - {dying}:
         assert ended[rank].out == f"rank {dying} ended before it came to a save\n"
     assert os.listdir(tmp_path / "meeting")
