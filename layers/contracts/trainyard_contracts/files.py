@@ -81,7 +81,7 @@ class Progress(Lenient):
         default=None, ge=0, lt=LATEST, description="when this attempt finished its first step"
     )
     world_size: int = Field(default=1, ge=1)
-    source: Literal["program", "log", "tensorboard", "mlflow"] = Field(
+    source: Literal["program", "log", "tensorboard", "mlflow", "wandb"] = Field(
         default="program",
         description="who says so: the program itself, or what else it writes; then the step is the "
         "newest that was seen, and may be an older one than the last",

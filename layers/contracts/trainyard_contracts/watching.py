@@ -125,11 +125,17 @@ class ProgressSource(Strict):
         description="directory where MLflow keeps its files (mlruns), in the working or output "
         "directory",
     )
+    wandb: RelativePath | None = Field(
+        default=None,
+        description="directory where Weights & Biases keeps its files (wandb), in the working or "
+        "output directory",
+    )
 
     @rule
     def _one(self) -> ProgressSource:
-        if sum(given is not None for given in (self.regex, self.tensorboard, self.mlflow)) != 1:
-            raise ValueError("give one of 'regex', 'tensorboard' and 'mlflow'")
+        given = (self.regex, self.tensorboard, self.mlflow, self.wandb)
+        if sum(one is not None for one in given) != 1:
+            raise ValueError("give one of 'regex', 'tensorboard', 'mlflow' and 'wandb'")
         return self
 
 
@@ -140,7 +146,9 @@ def progress_setting(value: object, info: ValidationInfo) -> object:
         return ProgressSource.model_validate(value, extra=extra, context=info.context)
     if value in ("auto", "none") or isinstance(value, ProgressSource):
         return value
-    raise ValueError("must be 'auto', 'none', or one of 'regex', 'tensorboard' and 'mlflow'")
+    raise ValueError(
+        "must be 'auto', 'none', or one of 'regex', 'tensorboard', 'mlflow' and 'wandb'"
+    )
 
 
 ProgressSetting = Annotated[

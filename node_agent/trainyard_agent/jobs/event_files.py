@@ -7,26 +7,18 @@ message, of which four fields matter.
 from __future__ import annotations
 
 import os
-import re
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 
 from trainyard_agent.host.job_files import open_inside
 from trainyard_agent.jobs.log_steps import LARGEST_STEP, finite
-from trainyard_contracts import places
+from trainyard_agent.jobs.metric_files import MetricFiles
+from trainyard_agent.jobs.protobuf import fields
 
 #: A look reads so much of a file at most.
 LOOK_BYTES = 64 * 1024
 #: A larger record holds pictures or graphs, and no step that others do not say.
 MOST_RECORD_BYTES = 32 * 1024
-#: So many of the newest files of a directory are read.
-MOST_FILES = 8
-#: So many names are looked at to find them, once in so many looks.
-MOST_NAMES = 5000
-SEARCH_LOOKS = 20
-_LOSS = re.compile(r"(?i)loss")
-_NOT_TRAINING = re.compile(r"(?i)(?:^|[^a-z])(?:val|valid|validation|eval|test)(?:$|[^a-z])")
 _POLYNOMIAL = 0x82F63B78
 
 
@@ -93,58 +85,11 @@ class EventFile:
         return [one for one in found if one is not None], at > 0
 
 
-class EventFiles:
+class EventFiles(MetricFiles):
     """All event files below a directory of the program's."""
 
     def __init__(self, root: Path, name: str) -> None:
-        self._root, self._name = root, name
-        self._files: dict[Path, EventFile] = {}
-        self._looks = 0
-        self.step: int | None = None
-        self.loss: float | None = None
-
-    def look(self) -> bool:
-        if self._looks % SEARCH_LOOKS == 0:
-            self._search()
-        self._looks += 1
-        more = False
-        for file in list(self._files.values()):
-            try:
-                found, there = file.read()
-            except FileNotFoundError:
-                continue
-            more = more or there
-            for step, values in found:
-                self._take(step, values)
-        return more
-
-    def _take(self, step: int, values: dict[str, float]) -> None:
-        losses = [
-            value
-            for tag, value in values.items()
-            if _LOSS.search(tag) and not _NOT_TRAINING.search(tag)
-        ]
-        if self.step is None or step >= self.step:
-            self.step = step
-            self.loss = losses[0] if losses else self.loss
-
-    def _search(self) -> None:
-        found: list[tuple[float, Path]] = []
-        seen = 0
-        for base in (places.WORK, places.OUTPUT):
-            for directory, _, names in os.walk(self._root / base / self._name):
-                seen += len(names) + 1
-                for name in names:
-                    if ".tfevents." in name:
-                        path = Path(directory, name)
-                        found.append((path.lstat().st_mtime, path))
-                if seen > MOST_NAMES:
-                    break
-        for _, path in sorted(found)[-MOST_FILES:]:
-            self._files.setdefault(path, EventFile(self._root, path))
-
-    def close(self) -> None:
-        pass
+        super().__init__(root, name, lambda name: ".tfevents." in name, EventFile)
 
 
 def event(body: bytes) -> tuple[int, dict[str, float]] | None:
@@ -193,40 +138,3 @@ def _tensor(body: bytes) -> float | None:
 
 def _float(body: bytes) -> float | None:
     return finite(repr(struct.unpack("<f", body)[0]))
-
-
-def fields(body: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a protobuf message: varints as numbers, all others as bytes.
-
-    Raises ValueError, IndexError.
-    """
-    at = 0
-    while at < len(body):
-        key, at = _varint(body, at)
-        kind = key & 7
-        if kind == 0:
-            value, at = _varint(body, at)
-            yield key >> 3, value
-            continue
-        if kind == 2:
-            length, at = _varint(body, at)
-        elif kind in (1, 5):
-            length = 8 if kind == 1 else 4
-        else:
-            raise ValueError(f"wire type {kind}")
-        if at + length > len(body):
-            raise ValueError("a field ends early")
-        yield key >> 3, body[at : at + length]
-        at += length
-
-
-def _varint(body: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = body[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            return value, at
-        if shift > 63:
-            raise ValueError("a number is too long")

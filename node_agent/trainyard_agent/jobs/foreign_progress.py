@@ -15,6 +15,7 @@ from trainyard_agent.jobs.growing_file import GrowingFile, Lines
 from trainyard_agent.jobs.line_pattern import LinePattern
 from trainyard_agent.jobs.log_steps import Steps
 from trainyard_agent.jobs.mlflow_files import MlflowFiles
+from trainyard_agent.jobs.wandb_files import WandbFiles
 from trainyard_contracts import places
 from trainyard_contracts.files import JobBundle, Progress
 from trainyard_contracts.watching import ProgressSource
@@ -32,7 +33,7 @@ LAST_LOOKS = 5
 #: Programs that report their steps themselves.
 OUR_TRAINERS = "trainyard_trainers."
 
-Named = Literal["log", "tensorboard", "mlflow"]
+Named = Literal["log", "tensorboard", "mlflow", "wandb"]
 
 
 class Source(Protocol):
@@ -167,6 +168,8 @@ def _source(attempt: Attempt, bundle: JobBundle) -> tuple[Source, Named] | None:
     root = directory.parents[1]
     if setting.tensorboard is not None:
         return EventFiles(root, setting.tensorboard), "tensorboard"
+    if setting.wandb is not None:
+        return WandbFiles(root, setting.wandb), "wandb"
     return MlflowFiles(root, str(setting.mlflow)), "mlflow"
 
 

@@ -193,6 +193,7 @@ def test_steps_are_read_in_one_place() -> None:
         ("log", "must be 'auto', 'none', or one of"),
         ({}, "give one of"),
         ({"tensorboard": "runs", "mlflow": "mlruns"}, "give one of"),
+        ({"mlflow": "mlruns", "wandb": "wandb"}, "give one of"),
         ({"tensorboard": "../runs"}, "relative path"),
         ({"regex": "("}, "no regular expression"),
         ({"regex": "step"}, "must name the step"),

@@ -42,7 +42,12 @@ def mark(step: int, counted: bool) -> str:
 
 def whose(source: str) -> str:
     """Who said a step, as a sentence begins or goes on."""
-    files = {"log": "its log", "tensorboard": "its TensorBoard file", "mlflow": "its MLflow file"}
+    files = {
+        "log": "its log",
+        "tensorboard": "its TensorBoard file",
+        "mlflow": "its MLflow file",
+        "wandb": "its W&B file",
+    }
     return files.get(source, "the program")
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from trainyard_agent.jobs.event_files import EventFile, EventFiles, fields
+from trainyard_agent.jobs.event_files import EventFile, EventFiles
+from trainyard_agent.jobs.protobuf import fields
 from trainyard_trainers.loop import curves
 from trainyard_trainers.loop.curves import Curves
 
