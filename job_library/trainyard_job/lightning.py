@@ -8,7 +8,6 @@ trainer.fit(model, ckpt_path=latest())
 
 from __future__ import annotations
 
-import random
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from lightning.pytorch.callbacks import Checkpoint
 
 from .api import Job, current
 from .common.exits import STOPPED
+from .random_state import random_state, restore_random_state
 
 #: In a checkpoint: Lightning's own file (with sharded strategies a directory).
 FILE = "lightning.ckpt"
@@ -61,7 +61,7 @@ class TrainyardCallback(Checkpoint):  # type: ignore[misc]
             self._resumes = False
             path = Path(trainer.ckpt_path).with_name(_random_file(current()))
             if path.exists():  # not on another number of ranks
-                _restore_random_state(torch.load(path, weights_only=True))
+                restore_random_state(torch.load(path, weights_only=True))
 
     def on_train_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
@@ -87,7 +87,7 @@ class TrainyardCallback(Checkpoint):  # type: ignore[misc]
         step = trainer.global_step
         with job.checkpoint(step, shared=True) as directory:
             trainer.save_checkpoint(directory / FILE)
-            torch.save(_random_state(), directory / _random_file(job))
+            torch.save(random_state(), directory / _random_file(job))
         self._saved_step = step
 
     def _report(self, job: Job, trainer: Any, outputs: Any) -> None:
@@ -101,27 +101,3 @@ class TrainyardCallback(Checkpoint):  # type: ignore[misc]
 
 def _random_file(job: Job) -> str:
     return f"random-{job.place.rank:05d}.pt"
-
-
-def _random_state() -> dict[str, Any]:
-    version, internal, gauss = random.getstate()
-    state: dict[str, Any] = {
-        "torch": torch.get_rng_state(),
-        "python": [version, list(internal), gauss],
-    }
-    if torch.cuda.is_available():
-        state["cuda"] = torch.cuda.get_rng_state()
-    if (numpy := sys.modules.get("numpy")) is not None:
-        kind, keys, *rest = numpy.random.get_state()
-        state["numpy"] = [kind, keys.tolist(), *rest]
-    return state
-
-
-def _restore_random_state(state: dict[str, Any]) -> None:
-    torch.set_rng_state(state["torch"])
-    version, internal, gauss = state["python"]
-    random.setstate((version, tuple(internal), gauss))
-    if "cuda" in state and torch.cuda.is_available():
-        torch.cuda.set_rng_state(state["cuda"])
-    if "numpy" in state and (numpy := sys.modules.get("numpy")) is not None:
-        numpy.random.set_state(tuple(state["numpy"]))

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.support.fake_api import (
-    FakeApi,
-)
+from tests.support.fake_api import FakeApi
+from tests.support.fake_bucket import FakeBucket
 
 from trainyard_cli import main
 from trainyard_cli.screen import live
+from trainyard_cli.upload import packing
+from trainyard_cli.upload import send as send_module
 
 
 @pytest.fixture
@@ -33,6 +35,22 @@ def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApi]:
     yield fake
     fake.server.shutdown()
     fake.server.server_close()
+
+
+@pytest.fixture
+def bucket(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBucket]:
+    """Where uploads go."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(send_module, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(packing, "PAUSE_SECONDS", 0.0)
+    made = FakeBucket()
+
+    def upload(_: Any) -> tuple[int, dict[str, Any]]:
+        return 200, made.upload(json.loads(api.requests[-1]["body"]))
+
+    api.answers |= {"POST /v1/uploads": upload}
+    yield made
+    made.close()
 
 
 @pytest.fixture

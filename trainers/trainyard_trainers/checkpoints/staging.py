@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import cgroups
+from ..common import cgroups
 
 _ALIGNMENT = 64
 

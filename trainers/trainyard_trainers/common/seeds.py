@@ -6,9 +6,12 @@ from __future__ import annotations
 
 import os
 import random
-from typing import Any
 
 import torch
+
+from trainyard_job.random_state import random_state, restore_random_state
+
+__all__ = ["deterministic", "random_state", "restore_random_state", "seed_rank"]
 
 
 def seed_rank(seed: int, rank: int) -> None:
@@ -31,24 +34,3 @@ def deterministic(on: bool) -> None:
         on != torch.are_deterministic_algorithms_enabled()
     ):  # setting it, even to what it is, imports torch's whole compiler: seconds
         torch.use_deterministic_algorithms(on)
-
-
-def random_state() -> dict[str, Any]:
-    """The states of the generators that trainers draw from, as tensors and plain values."""
-    version, internal, gauss = random.getstate()
-    state: dict[str, Any] = {
-        "torch": torch.get_rng_state(),
-        "python": [version, list(internal), gauss],
-    }
-    if torch.cuda.is_available():
-        state["cuda"] = torch.cuda.get_rng_state()
-    return state
-
-
-def restore_random_state(state: dict[str, Any]) -> None:
-    """Go on where `random_state` was taken."""
-    torch.set_rng_state(state["torch"])
-    version, internal, gauss = state["python"]
-    random.setstate((version, tuple(internal), gauss))
-    if "cuda" in state and torch.cuda.is_available():
-        torch.cuda.set_rng_state(state["cuda"])

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from signal import SIGKILL
 
+from ..common.cgroups import memory_groups
 from ..common.failure import Failure
 
 _PROC, _CGROUPS, _LOG = Path("/proc"), Path("/sys/fs/cgroup"), Path("/dev/kmsg")
@@ -38,7 +39,10 @@ class MemoryWatch:
 
     def __init__(self, proc: Path = _PROC, cgroups: Path = _CGROUPS, log: Path = _LOG) -> None:
         self._proc, self._log = proc, log
-        self._groups = list(_own_groups(proc, cgroups))
+        whole = (cgroups, cgroups / "memory")  # the machine's
+        self._groups = [
+            group for group in memory_groups(proc, cgroups) if group not in whole and group.is_dir()
+        ]
         self._began = time.monotonic()
         self._kills_of_group, self._kills_of_machine = self._count()
 
@@ -109,25 +113,6 @@ class MemoryWatch:
             ]
         finally:
             os.close(descriptor)
-
-
-def _own_groups(proc: Path, cgroups: Path) -> Iterator[Path]:
-    """This process's memory cgroup and its parents, innermost first, without the root, which is the
-    whole machine's.
-    """
-    try:
-        lines = (proc / "self/cgroup").read_text().splitlines()
-    except OSError:
-        return
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if controllers and "memory" not in controllers.split(","):
-            continue
-        top = cgroups / "memory" if controllers else cgroups
-        inner = Path(path.strip("/"))
-        for part in [inner, *inner.parents]:
-            if part != Path(".") and (top / part).is_dir():
-                yield top / part
 
 
 def _counter(path: Path) -> int:

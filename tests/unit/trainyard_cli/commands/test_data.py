@@ -3,34 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.support.fake_api import FakeApi
 from tests.support.fake_bucket import FakeBucket
 
-from trainyard_cli.upload import packing
-from trainyard_cli.upload import send as send_module
-
 pytestmark = pytest.mark.real
 Call = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def bucket(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBucket]:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(send_module, "PAUSE_SECONDS", 0.0)
-    monkeypatch.setattr(packing, "PAUSE_SECONDS", 0.0)
-    made = FakeBucket()
-
-    def upload(_: Any) -> tuple[int, dict[str, Any]]:
-        return 200, made.upload(json.loads(api.requests[-1]["body"]))
-
-    api.answers |= {"POST /v1/uploads": upload}
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from trainyard_trainers.checkpoints import cgroups, staging
+from trainyard_trainers.checkpoints import staging
 from trainyard_trainers.checkpoints.staging import SharedMemory
+from trainyard_trainers.common import cgroups
 
 MB = 1 << 20
 

@@ -1,5 +1,5 @@
-"""How much memory the cgroups of this process leave it: Slurm and containers give a job less than
-the machine has, and the kernel kills what takes more.
+"""The memory cgroups of this process, and how much they leave it: Slurm and containers give a job
+less than the machine has, and the kernel kills what takes more.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ _TOTALS = re.compile(r"^total_(?:inactive|active)_file (\d+)$", re.MULTILINE)
 
 def free(proc: Path = _PROC, cgroups: Path = _CGROUPS) -> int | None:
     """Bytes that the process may still take; None where no cgroup limits it."""
-    found = [left for group in _groups(proc, cgroups) if (left := _left(group)) is not None]
+    found = [left for group in memory_groups(proc, cgroups) if (left := _left(group)) is not None]
     return min(found, default=None)
 
 
-def _groups(proc: Path, cgroups: Path) -> Iterator[Path]:
-    """The memory cgroup of this process and all above it. In a container the uppermost one may be
-    its own.
+def memory_groups(proc: Path = _PROC, cgroups: Path = _CGROUPS) -> Iterator[Path]:
+    """The memory cgroup of this process and all above it, innermost first; they need not be there.
+
+    The last is the whole machine's, or in a container perhaps its own.
     """
     try:
         lines = (proc / "self/cgroup").read_text().splitlines()
