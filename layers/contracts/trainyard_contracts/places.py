@@ -176,6 +176,11 @@ def complete_upload_key(tree: str) -> str:
     return f"{UPLOADS}/complete/{tree}"
 
 
+def held_parts_key(tree: str) -> str:
+    """Written when some of a tree's parts were there, so that the next look is at the others."""
+    return f"{UPLOADS}/held/{tree}"
+
+
 def kept_code_key(tree: str) -> str:
     """Says which run keeps a tree and all its packs; it never expires."""
     return f"{CODE}/{tree}"

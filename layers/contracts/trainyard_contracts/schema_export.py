@@ -17,6 +17,7 @@ FILES: tuple[type[BaseModel], ...] = (
     files.CheckpointManifest, files.Progress, files.JobBundle, files.ExportManifest,
     files.AgentConfig, files.ClusterFile, files.LaunchReport, files.KeptCode, files.SyncManifest,
     files.SyncLatest, files.LogTimes, trees.Tree, trees.CompleteUpload,
+    trees.HeldParts,
 )  # fmt: skip
 
 

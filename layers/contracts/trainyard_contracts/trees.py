@@ -232,6 +232,13 @@ class CompleteUpload(Lenient):
     completed_at: datetime
 
 
+class HeldParts(Lenient):
+    """uploads/held/<id> of the data bucket: which of a tree's parts were there, hash and bytes."""
+
+    parts: dict[Sha256Hex, int]
+    looked_at: datetime
+
+
 class NamedData(Lenient):
     """datasets/<name> of the data bucket: what `inputs` of a run mean by this name."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from tests.support.trees import packed, sha, upload_spec
 
 from trainyard.app.runs import uploads
 from trainyard_contracts import places
-from trainyard_contracts.trees import UPLOAD_BYTES
+from trainyard_contracts.trees import UPLOAD_BYTES, Pack
 
 FILES = {"train.py": b"print()\n", "data.bin": b"x" * 900 + b"y" * 1600}
 TREE, PACKS = packed(FILES)
@@ -75,6 +76,42 @@ def test_bytes_of_another_size_are_missing(client: Client, world: World) -> None
     one = next(iter(PACKS))
     world.blobs.put(places.upload_key(one), b"short")
     assert [missing["sha256"] for missing in ask(client)["missing"]] == [one]
+
+
+def test_what_was_there_a_moment_ago_is_not_looked_for_again_within_the_hour(
+    client: Client, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+    held = world.uploads.held
+
+    def watched(part: Pack) -> datetime | None:
+        looked.append(part.sha256)
+        return held(part)
+
+    first, *others = PACKS
+    world.uploads.put(PACKS[first])
+    monkeypatch.setattr(world.uploads, "held", watched)
+    ask(client)
+    assert sorted(looked) == sorted([ID, *PACKS])
+    looked.clear()
+    ask(client)
+    assert sorted(looked) == sorted([ID, *others])
+    world.clock.tick(3600)
+    looked.clear()
+    ask(client)
+    assert sorted(looked) == sorted([ID, *PACKS])
+    other_size = [{**pack, "bytes": pack["bytes"] + 1} for pack in SPEC["packs"]]
+    assert ask(client, SPEC | {"packs": other_size})["missingCount"] == 1 + len(PACKS)
+
+
+@pytest.mark.parametrize("note", [b"", b"{}", b'{"parts": {"a": 1}, "lookedAt": "now"}'])
+def test_a_note_of_what_was_there_that_cannot_be_read_is_made_anew(
+    client: Client, world: World, note: bytes
+) -> None:
+    world.blobs.put(places.held_parts_key(ID), note)
+    assert ask(client)["missingCount"] == 1 + len(PACKS)
+    send_all(world)
+    assert ask(client)["state"] == "Complete"
 
 
 def test_an_answer_has_urls_for_some_of_what_is_missing_only(

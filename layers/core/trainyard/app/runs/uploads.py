@@ -24,6 +24,7 @@ from trainyard_contracts.specs import JobSpec, RunSpec
 from trainyard_contracts.trees import (
     TREE_BYTES,
     CompleteUpload,
+    HeldParts,
     MissingObject,
     NamedData,
     Pack,
@@ -39,7 +40,8 @@ EXPIRES_DAYS = 30
 FRESH_DAYS = EXPIRES_DAYS / 2
 #: So many of the missing objects one answer has URLs for.
 MOST_MISSING = 200
-#: A URL of an upload is valid so long.
+#: A URL of an upload is valid so long, and what was there then need not be looked for again: it
+#: lives for FRESH_DAYS at least.
 URL_SECONDS = 3600
 _AT_ONCE = 16
 M = TypeVar("M", bound=BaseModel)
@@ -61,7 +63,7 @@ def request_upload(ports: Ports, spec: UploadSpec) -> Upload:
 def _requested(ports: Ports, spec: UploadSpec) -> Upload:
     if known := _complete(ports, spec.tree.sha256):
         return known
-    missing = _missing(ports, [spec.tree, *spec.packs])
+    missing = _newly_missing(ports, spec)
     if missing:
         return _incomplete(ports, spec.tree.sha256, missing)
     tree = _tree(ports.blobs.get(places.upload_key(spec.tree.sha256)))
@@ -137,6 +139,22 @@ def _check_script(ports: Ports, job: JobSpec, key: str) -> None:
 
 def _names(tree: Tree) -> list[str]:
     return [*(file.path for file in tree.files), *(link.path for link in tree.links)]
+
+
+def _newly_missing(ports: Ports, spec: UploadSpec) -> list[Pack]:
+    """What is missing, without a look at what was there a moment ago: there may be 2,000 packs."""
+    now, key = ports.clock.now(), places.held_parts_key(spec.tree.sha256)
+    before = _stored(ports, key, HeldParts.model_validate_json)
+    if before is None or now - before.looked_at >= timedelta(seconds=URL_SECONDS):
+        before = HeldParts(parts={}, looked_at=now)
+    parts = [spec.tree, *spec.packs]
+    missing = _missing(ports, [one for one in parts if before.parts.get(one.sha256) != one.bytes])
+    lacking = {one.sha256 for one in missing}
+    held = {one.sha256: one.bytes for one in parts if one.sha256 not in lacking}
+    if missing and held.keys() - before.parts.keys():
+        looked = HeldParts(parts=before.parts | held, looked_at=before.looked_at)
+        ports.blobs.put(key, looked.model_dump_json(by_alias=True).encode())
+    return missing
 
 
 def _missing(ports: Ports, parts: Sequence[Pack]) -> list[Pack]:
