@@ -162,11 +162,19 @@ def _hook_moto(parts: Parts) -> None:
     """What moto lacks or does otherwise than AWS."""
     from sam_on_moto.functions import step_functions
     from sam_on_moto.iam import gate
-    from sam_on_moto.moto_patches import checksums, locks, quotas, request_ids, secret_deletion
+    from sam_on_moto.moto_patches import (
+        checksums,
+        locks,
+        put_bodies,
+        quotas,
+        request_ids,
+        secret_deletion,
+    )
 
     cloud = parts.cloud
     locks.install()  # around what makes tables fast
     checksums.install()
+    put_bodies.install()
     request_ids.install()
     secret_deletion.install()
     gate.install(cloud.access, cloud.operations)

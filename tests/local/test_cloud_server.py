@@ -675,6 +675,17 @@ def test_a_presigned_url_takes_the_very_bytes_that_it_was_made_for(local: dict[s
     assert longer.status_code == 403
 
 
+@pytest.mark.parametrize("body", [b"key=a&b=%41+c\n", b"\x80\x00weights&=\xff", b"print(1)\n"])
+def test_what_is_put_is_never_read_as_a_form(local: dict[str, Any], body: bytes) -> None:
+    """`curl --data-binary` says that it sends a form, whatever it sends."""
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    url, headers = put_url(local, body)
+    answer = httpx.put(url, content=body, headers={**headers, **form})
+    assert answer.status_code == 200, answer.text
+    got = client(local, "s3").get_object(Bucket=local["bucket"], Key="up")
+    assert (got["Body"].read(), got["ContentType"]) == (body, form["content-type"])
+
+
 def test_a_presigned_url_ends_when_it_says(local: dict[str, Any]) -> None:
     url, headers = put_url(local, b"content", seconds=1)
 

@@ -285,6 +285,14 @@ class JobSpec(Strict):
                 f"'{self.image}' is not below {shared}, the shared filesystem of cluster "
                 f"'{cluster.name}', so not all nodes have it; put the file there",
             )
+        url = self.git.url if self.git is not None else ""
+        if url.startswith("/") and not url.startswith(f"{shared}/"):
+            return (
+                "git.url",
+                f"'{url}' is not below {shared}, the shared filesystem of cluster "
+                f"'{cluster.name}', so its controller does not have it; put the repository "
+                "there, or give the URL of a server",
+            )
         asked = {f"secrets.{name}": reference for name, reference in self.secrets.items()}
         if self.git is not None and self.git.secret is not None:
             asked["git.secret"] = self.git.secret

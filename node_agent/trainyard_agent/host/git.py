@@ -313,7 +313,8 @@ _NOT_NOW = re.compile(
     r"Could not resolve host|Temporary failure in name resolution|timed out|Timeout was reached|"
     r"Failed to connect|Couldn't connect|Connection (refused|reset|closed)|Network is unreachable|"
     r"No route to host|early EOF|unexpected disconnect|Operation too slow|remote end hung up|"
-    r"returned error: (429|5\d\d)",
+    r"recv error|SSL_read|SSL_ERROR_SYSCALL|Error in the (pull|push) function|Empty reply|"
+    r"transfer closed|HTTP/2 stream|returned error: (429|5\d\d)",
     re.I,
 )
 _NO_REF = re.compile(r"couldn't find remote ref|not our ref|unadvertised object", re.I)

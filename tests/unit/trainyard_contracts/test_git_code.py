@@ -112,3 +112,17 @@ def test_the_cluster_says_which_secret_may_open_a_repository() -> None:
     job = {"nodes": 2, "script": "train.py", "git": {"url": HTTPS, "secret": "jobs/git:token"}}
     with pytest.raises(ValidationError, match=r"job\.git\.secret: .* no secret 'jobs/git'"):
         run_spec(job=job)
+
+
+@pytest.mark.parametrize("path", ["/home/me/a.git", "/fsx", "/fsx2/a.git"])
+def test_a_repository_that_not_all_nodes_have_is_refused_before_a_cluster_is_made(
+    path: str,
+) -> None:
+    job = {"nodes": 2, "script": "train.py", "git": {"url": path}}
+    with pytest.raises(ValidationError, match=rf"job\.git\.url: '{path}' is not below /fsx, "):
+        run_spec(job=job)
+
+
+def test_a_repository_on_the_shared_filesystem_is_taken() -> None:
+    job = {"nodes": 2, "script": "train.py", "git": {"url": "/fsx/repositories/a.git"}}
+    assert run_spec(job=job).job.git == given(url="/fsx/repositories/a.git")

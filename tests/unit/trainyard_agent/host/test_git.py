@@ -227,6 +227,36 @@ def test_gits_words_become_a_sentence_with_what_to_do(
         raise found
 
 
+@pytest.mark.parametrize(
+    "complaint",
+    [
+        "GnuTLS recv error (-110): The TLS connection was non-properly terminated.",
+        "gnutls_handshake() failed: Error in the pull function.",
+        "OpenSSL SSL_read: OpenSSL/3.0.16: error:0A000126:SSL routines::unexpected eof, errno 0",
+        "OpenSSL SSL_connect: SSL_ERROR_SYSCALL in connection to git.example.org:443",
+        "Empty reply from server",
+        "error: RPC failed; curl 18 transfer closed with outstanding read data remaining",
+        "error: RPC failed; curl 92 HTTP/2 stream 5 was not closed cleanly: CANCEL (err 8)",
+    ],
+)
+def test_a_connection_that_broke_off_is_worth_another_try(complaint: str) -> None:
+    found = why(Wanted("https://git.example.org/a.git", "main"), f"fatal: {complaint}\n")
+    assert isinstance(found, GitUnreachable)
+
+
+@pytest.mark.parametrize(
+    "complaint",
+    [
+        "gnutls_handshake() failed: Handshake failed",
+        "server certificate verification failed. CAfile: none CRLfile: none",
+        "The requested URL returned error: 404",
+    ],
+)
+def test_what_another_try_would_not_change_is_refused_at_once(complaint: str) -> None:
+    found = why(Wanted("https://git.example.org/a.git", "main"), f"fatal: {complaint}\n")
+    assert isinstance(found, GitRefused)
+
+
 def _holds(path: Path, text: str) -> bool:
     return stat.S_ISREG(path.lstat().st_mode) and text.encode() in path.read_bytes()
 
