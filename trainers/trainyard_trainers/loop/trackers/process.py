@@ -60,7 +60,8 @@ class Waiting:
     def done(self, points: Sequence[Point]) -> None:
         """They were taken; some of them may have made way for newer ones meanwhile."""
         with self._changed:
-            while self._points and self._points[0].at <= points[-1].at:
+            taken = {id(point) for point in points}  # times may repeat, and clocks go back
+            while self._points and id(self._points[0]) in taken:
                 self._points.popleft()
 
     def pause(self, seconds: float) -> None:
