@@ -48,6 +48,8 @@ class Waiting:
                 else:
                     self._points.append(Point(said["step"], said["at"], said["values"]))
                 self._changed.notify()
+            if self.end:
+                return
         if not self.end:
             died()
 
@@ -121,4 +123,6 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    if code := main(sys.argv[1:]):
+        # A thread still reads: Python would abort where it waits for that one's lock at its end.
+        os._exit(code)

@@ -109,6 +109,13 @@ def test_a_pause_ends_when_training_does() -> None:
     assert not thread.is_alive()
 
 
+def test_nothing_is_read_behind_the_end() -> None:
+    waiting = Waiting()
+    given = io.BytesIO(lines(1, {"end": "FINISHED"}).getvalue() + b"anything\n")
+    waiting.read(given, never)
+    assert (waiting.end, given.readline()) == ("FINISHED", b"anything\n")
+
+
 def test_training_that_was_killed_ends_its_trackers() -> None:
     died: list[bool] = []
     Waiting().read(lines(3), lambda: died.append(True))
