@@ -60,15 +60,24 @@ class Mlflow:
             self._run = str(created["run"]["info"]["run_id"])
 
     def _experiment_of_its_name(self) -> str:
-        named = {"experiment_name": self._experiment}
         try:
-            found = self._call("experiments/get-by-name", named, verb="GET")
-            with _as_documented("experiments/get-by-name"):
-                return str(found["experiment"]["experiment_id"])
+            return self._experiment_there()
         except _NoSuch:
-            made = self._call("experiments/create", {"name": self._experiment})
-            with _as_documented("experiments/create"):
-                return str(made["experiment_id"])
+            try:
+                made = self._call("experiments/create", {"name": self._experiment})
+            except Refused as error:  # another run may just have made it
+                try:
+                    return self._experiment_there()
+                except _NoSuch:
+                    raise error from None
+        with _as_documented("experiments/create"):
+            return str(made["experiment_id"])
+
+    def _experiment_there(self) -> str:
+        named = {"experiment_name": self._experiment}
+        found = self._call("experiments/get-by-name", named, verb="GET")
+        with _as_documented("experiments/get-by-name"):
+            return str(found["experiment"]["experiment_id"])
 
     def add(self, points: Sequence[Point]) -> None:
         metrics = [

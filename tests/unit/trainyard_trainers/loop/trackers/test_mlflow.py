@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from tests.support.mlflow_server import MlflowServer, serving
@@ -61,6 +62,19 @@ def test_an_experiment_that_is_not_there_is_made(server: MlflowServer, uri: str)
     assert [run["experiment_id"] for run in server.runs.values()] == ["1"]
     mlflow(uri, MLFLOW_EXPERIMENT_ID="7").begin()
     assert sorted(run["experiment_id"] for run in server.runs.values()) == ["1", "7"]
+
+
+@pytest.mark.real
+def test_of_two_runs_that_make_an_experiment_at_once_both_are_in_it(
+    server: MlflowServer, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        server.experiments[body["name"]] = "7"
+        return 400, {"error_code": "RESOURCE_ALREADY_EXISTS"}
+
+    monkeypatch.setattr(server, "experiments_create", late)
+    mlflow(uri, MLFLOW_EXPERIMENT_NAME="new").begin()
+    assert [run["experiment_id"] for run in server.runs.values()] == ["7"]
 
 
 @pytest.mark.real
