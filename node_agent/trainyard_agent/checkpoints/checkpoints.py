@@ -25,7 +25,7 @@ from trainyard_agent.checkpoints import best
 from trainyard_agent.checkpoints.kept import kept_at, stores
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host.configuration import run_dir
-from trainyard_agent.host.job_files import may_pass, read_small
+from trainyard_agent.host.job_files import may_pass, read_small, stays_inside
 from trainyard_agent.host.s3 import Digest, digest
 from trainyard_agent.jobs.attempts import Attempt, Attempts
 from trainyard_agent.jobs.bundles import bundle_of
@@ -106,7 +106,7 @@ def read_manifest(directory: Path, run_id: str | None) -> CheckpointManifest:
             read_small(directory.parent, directory / places.CHECKPOINT_MANIFEST, MANIFEST_BYTES)
         )
         for item in manifest.files:
-            _stays_inside(item.path)
+            stays_inside(item.path)
     except FileNotFoundError as error:
         raise NotWhole("it has no manifest.json") from error
     except OSError as error:
@@ -118,12 +118,6 @@ def read_manifest(directory: Path, run_id: str | None) -> CheckpointManifest:
     if run_id is not None and manifest.run_id != run_id:
         raise NotWhole(f"it belongs to run {manifest.run_id}")
     return manifest
-
-
-def _stays_inside(path: str) -> None:
-    """Raise ValueError for a name that leads elsewhere; libraries have names of many kinds."""
-    if path.startswith("/") or {"", ".", ".."} & {*path.split("/")} or "\0" in path:
-        raise ValueError(f"{path[:200]!r} leads out of the checkpoint")
 
 
 def signature(directory: Path) -> str:

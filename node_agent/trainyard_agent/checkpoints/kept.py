@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from trainyard_agent.checkpoints import formats
-from trainyard_agent.checkpoints.patterns import File, Match, look, store_name
+from trainyard_agent.checkpoints.patterns import ROOTS, File, Match, look, store_name
 from trainyard_agent.host.atomic_file import replace_file
-from trainyard_agent.host.job_files import may_pass, open_inside, read_small
+from trainyard_agent.host.job_files import may_pass, open_inside, read_small, stays_inside
 from trainyard_contracts import places
 from trainyard_contracts.files import CheckpointManifest, ManifestFile, WatchedSource
 
@@ -97,11 +97,15 @@ def _each(store: Path) -> Iterator[Kept]:
 
 
 def kept_at(path: Path) -> Kept | None:
-    """The copy in this directory; None if there is none, or it was damaged. Raises OSError."""
+    """The copy in this directory; None if there is none, it was damaged, or it would be put back
+    where no program saves: the job can write here, too. Raises OSError.
+    """
     match = places.SAVE_NAME.match(path.name)
     try:
         body = read_small(path.parent, path / places.CHECKPOINT_MANIFEST, _MANIFEST_BYTES)
         manifest = CheckpointManifest.model_validate_json(body)
+        for name in [*(file.path for file in manifest.files), *_source(manifest)]:
+            stays_inside(name)
     except ValueError:
         return None
     except OSError as error:
@@ -110,7 +114,13 @@ def kept_at(path: Path) -> Kept | None:
         return None
     if match is None or manifest.watched is None:
         return None
+    if manifest.watched.path.split("/")[0] not in ROOTS:
+        return None
     return Kept(path, int(match.group(1)), manifest, manifest.watched)
+
+
+def _source(manifest: CheckpointManifest) -> list[str]:
+    return [manifest.watched.path] if manifest.watched is not None else []
 
 
 def newest(store: Path) -> Kept | None:

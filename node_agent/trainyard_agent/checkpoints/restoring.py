@@ -141,6 +141,7 @@ class Restores:
         if bundle.sync is None or bundle.attempt == 1 or name in self._done or was_here(root):
             return None
         if bundle.run_id not in self._running:
+            _require_mounts(self._config.mounts)
             state = State()
             restorer = Restorer(self._s3, self._config, root, bundle, bundle.sync, state)
             task = asyncio.create_task(self._bring(restorer, bundle))
@@ -195,6 +196,15 @@ def was_here(root: Path) -> bool:
         return any(name.isdecimal() for name in os.listdir(root / places.ATTEMPTS))
     except FileNotFoundError:
         return False
+
+
+def _require_mounts(paths: Sequence[str]) -> None:
+    """An empty mount point is listed without an error; below it nobody would look for the run, and
+    what is on the filesystem would count as gone. Raises OSError.
+    """
+    for path in paths:
+        if not os.path.ismount(os.path.realpath(path)):
+            raise OSError(errno.ESTALE, "the shared filesystem is not mounted", path)
 
 
 @dataclass(frozen=True)

@@ -320,6 +320,7 @@ _NOT_NOW = re.compile(
 _NO_REF = re.compile(r"couldn't find remote ref|not our ref|unadvertised object", re.I)
 _NO_HOST_KEY = re.compile(r"Host key verification failed|No \S+ host key is known", re.I)
 _NO_CERTIFICATE = re.compile(r"certificate (verif|problem)|issuer certificate|CAfile", re.I)
+_NOT_VALID_NOW = re.compile(r"certificate (has expired|is not yet valid)", re.I)
 _BAD_KEY = re.compile(r"error in libcrypto|invalid format|Load key", re.I)
 _NOT_ALLOWED = re.compile(
     r"Authentication failed|could not read (Username|Password)|Permission denied|"
@@ -341,6 +342,11 @@ def why(wanted: Wanted, complaint: str) -> GitRefused | GitUnreachable:
         return GitRefused(
             f"the key of {host_of(url)} is not known, so it may be another server; give the keys "
             "that it publishes in job.git.knownHosts"
+        )
+    if url.startswith("https://") and _NOT_VALID_NOW.search(complaint):
+        return GitRefused(
+            f"the certificate of {host_of(url)} is not valid now: it has to be renewed there, or "
+            f"the controller's clock is wrong ({said})"
         )
     if url.startswith("https://") and _NO_CERTIFICATE.search(complaint):
         return GitRefused(

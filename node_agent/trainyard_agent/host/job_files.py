@@ -30,6 +30,12 @@ def may_pass(error: OSError) -> bool:
     return error.errno not in _OF_THE_FILES
 
 
+def stays_inside(name: str) -> None:
+    """Raise ValueError for a name that leads out of its directory; a job may have written it."""
+    if name.startswith("/") or {"", ".", ".."} & {*name.split("/")} or "\0" in name:
+        raise ValueError(f"{name[:200]!r} leads out of its directory")
+
+
 def open_inside(root: Path, path: Path) -> IO[bytes]:
     """A regular file below `root`, for reading.
 
@@ -38,6 +44,8 @@ def open_inside(root: Path, path: Path) -> IO[bytes]:
     followed.
     """
     *directories, name = path.relative_to(root).parts
+    if ".." in directories:  # not a link, and leads out as well
+        raise OSError(errno.EINVAL, "the path leads out of its directory", str(path))
     descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for part in directories:

@@ -85,19 +85,24 @@ def _text(marks: Sequence[Mark]) -> bytes:
 
 
 def read(directory: Path) -> list[Mark]:
-    """Oldest first. What is no mark is left out: a job may write there, too."""
+    """Oldest first. What is no mark is left out: a job may write there, too.
+
+    A newer mark is right where an older one does not fit it: the clock was set back, the log was
+    emptied, or a full disk tore a line, which then ends in the next one.
+    """
     try:
         body = read_small(directory, directory / places.LOG_TIMES, 2 * MOST_BYTES)
     except OSError:
         return []
     found: list[Mark] = []
-    for line in body.splitlines():
+    for line in body.split(b"\n")[:-1]:  # the last one has no end yet
         words = line.split()
         if len(words) != 2 or not all(len(word) < 20 and word.isdigit() for word in words):
             continue
         mark = Mark(int(words[0]), int(words[1]))
-        if not found or (mark.at >= found[-1].at and mark.size >= found[-1].size):
-            found.append(mark)
+        while found and (mark.at < found[-1].at or mark.size < found[-1].size):
+            found.pop()
+        found.append(mark)
     return found
 
 

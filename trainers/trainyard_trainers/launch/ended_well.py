@@ -5,6 +5,9 @@ A gloo process group that the program did not destroy does so. So we leave the g
 interpreter ends, and a mark before that: a crash after the mark is no failure of the program. While
 its own exit handlers run, only a crash counts so, or a group that cannot be left in time: what else
 kills the process from outside may have kept them from saving something.
+
+A program that ends itself with another code than 0 leaves that in its mark: where its group cannot
+be left in time, the code counts and not the alarm.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from ..common.failure import Failure
 _CRASHES = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 #: What a mark says is over.
 _MAIN, _ALL = "main", "all"
+_CODE = "code "
 
 
 class Ending:
@@ -39,6 +43,10 @@ class Ending:
         """The program itself has ended, and well; its threads and exit handlers come now."""
         self._well = True
         atexit.register(self._leave, _MAIN)  # the last that registers is the first that runs
+
+    def with_code(self, code: object) -> None:
+        """The program has ended itself with this, which is not 0; its exit handlers come now."""
+        self._leave(f"{_CODE}{code & 0xFF if isinstance(code, int) else 1}")
 
     def _at_exit(self) -> None:
         if self._well and os.getpid() == self._pid:  # no child that was forked from the program
@@ -61,17 +69,32 @@ def _mark(attempt_dir: Path, pid: int) -> Path:
 
 def was_well(attempt_dir: Path, pid: int, number: int) -> bool:
     """Whether the program of this process, on this node, had ended well when the signal came."""
-    try:
-        over = _mark(attempt_dir, pid).read_text()
-    except OSError:
-        return False
+    over = _read(attempt_dir, pid)
     return over == _ALL or (over == _MAIN and number in (*_CRASHES, signal.SIGALRM))
 
 
+def own_code(attempt_dir: Path, pid: int, number: int) -> int | None:
+    """With which code the program of this process had ended itself when its group's alarm came."""
+    over = _read(attempt_dir, pid)
+    if number != signal.SIGALRM or not over.startswith(_CODE):
+        return None
+    code = over.removeprefix(_CODE)
+    return int(code) if code.isdecimal() else None
+
+
+def _read(attempt_dir: Path, pid: int) -> str:
+    try:
+        return _mark(attempt_dir, pid).read_text()
+    except OSError:
+        return ""
+
+
 def judged(end: Failure, attempt_dir: Path) -> Failure:
-    """The end of a process by its program's end, if that was well."""
+    """The end of a process by its program's end, if that was well, or had a code of its own."""
     if end.signal is None or end.pid is None:
         return end
+    if (code := own_code(attempt_dir, end.pid, end.signal)) is not None:
+        return Failure(code, rank=end.rank, pid=end.pid)
     if not was_well(attempt_dir, end.pid, end.signal):
         return end
     return Failure(0, remark=_say(end.pid, end.signal))
@@ -86,7 +109,10 @@ class Popen(subprocess.Popen):  # type: ignore[type-arg]
         code = super().poll()
         if code is None or code >= 0:
             return code
-        if not was_well(Path(os.environ["TRAINYARD_ATTEMPT_DIR"]), self.pid, -code):
+        attempt_dir = Path(os.environ["TRAINYARD_ATTEMPT_DIR"])
+        if (own := own_code(attempt_dir, self.pid, -code)) is not None:
+            return own
+        if not was_well(attempt_dir, self.pid, -code):
             return code
         if not self._told:
             _REMARKS.append(_say(self.pid, -code))

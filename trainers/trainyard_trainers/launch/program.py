@@ -73,11 +73,14 @@ def run(program: Sequence[str]) -> None:
         if end.code not in (None, 0):
             if (account := exceptions.account_of_exit(end)) is not None:
                 record(account)
+            ending.with_code(end.code)
             raise
     except (CheckpointFailed, Fenced) as error:
         record_exception(error)
         traceback.print_exc()
-        sys.exit(FENCED if isinstance(error, Fenced) else CHECKPOINT_FAILED)
+        code = FENCED if isinstance(error, Fenced) else CHECKPOINT_FAILED
+        ending.with_code(code)
+        sys.exit(code)
     except BaseException as error:
         record_exception(error)
         raise

@@ -216,3 +216,24 @@ def test_a_kill_at_any_line_and_again_ends_as_if_there_had_been_none(
         assert body.read_bytes() == archive(6)[:77]
         assert not [*(root / "work").glob(".putting-back*")]
     assert line > 40
+
+
+@pytest.mark.parametrize(
+    "path", ["../../outside/evil.pt", "work/../../../outside/evil.pt", "attempts/2/bundle.json"]
+)
+def test_a_copy_that_a_job_wrote_is_put_back_only_where_programs_save(
+    tmp_path: Path, path: str
+) -> None:
+    root = tmp_path / "runs" / "run"
+    write(root, "work/snapshot.pt", archive(5), 5)
+    made = keep(root, "work/snapshot.pt", 5)
+    manifest = made.path / "manifest.json"
+    manifest.write_text(manifest.read_text().replace("work/snapshot.pt", path))
+    for place in (made.path / path, root / "watched" / "outside" / "evil.pt"):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(root / "work/snapshot.pt", place)
+    (root / "work/snapshot.pt").unlink()
+    (tmp_path / "outside").mkdir()
+    (root / "attempts" / "2").mkdir(parents=True)
+    assert mend(root) == []
+    assert [*(tmp_path / "outside").iterdir(), *(root / "attempts" / "2").iterdir()] == []

@@ -439,3 +439,20 @@ def test_a_refusal_is_said_instead_of_a_start_from_the_beginning(
     with pytest.raises(CommandRefused) as refused:
         world.restore()
     assert refused.value.code == code
+
+
+def test_nothing_is_brought_below_a_mount_point_that_is_empty(world: World) -> None:
+    lay(world)
+    world.config = world.config.model_copy(update={"mounts": [world.config.shared_root]})
+
+    async def story(restores: Restores) -> None:
+        restoring = restores.bring(world.bundle())
+        if restoring is not None:
+            await Restores.wait(restoring, time.monotonic() + 60)
+
+    with pytest.raises(OSError, match="is not mounted"):
+        asyncio.run(story(world.restores()))
+    assert (world.root.exists(), world.told) == (False, [])
+    world.config = world.config.model_copy(update={"mounts": ["/proc"]})
+    asyncio.run(story(world.restores()))
+    assert (world.root / checkpoint(20)).is_dir()

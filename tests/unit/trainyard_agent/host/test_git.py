@@ -273,3 +273,17 @@ def _spied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     spy.chmod(0o700)
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{rest}")
     return said
+
+
+@pytest.mark.parametrize("authority", ["", "-----BEGIN CERTIFICATE-----"])
+@pytest.mark.parametrize("fault", ["has expired", "is not yet valid"])
+def test_a_certificate_that_is_not_valid_now_is_not_taken_for_another_authoritys(
+    authority: str, fault: str
+) -> None:
+    wanted = Wanted("https://host/r.git", "main", ca_certificate=authority)
+    refused = git.why(
+        wanted, f"fatal: unable to access: SSL certificate problem: certificate {fault}"
+    )
+    assert isinstance(refused, GitRefused)
+    assert "the certificate of host is not valid now" in str(refused)
+    assert "caCertificate" not in str(refused)

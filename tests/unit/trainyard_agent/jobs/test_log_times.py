@@ -92,13 +92,38 @@ def test_what_a_job_wrote_there_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "job.log.times").write_bytes(
         b"1000 4\nx y\n-1 3\n999 5\n1001 3\n1001\n1002 9 9\n1003 " + b"9" * 30 + b"\n1004 9\n\xff\n"
     )
-    assert read(tmp_path) == [(1000, 4), (1004, 9)]
+    assert read(tmp_path) == [(1001, 3), (1004, 9)]
     (tmp_path / "job.log.times").unlink()
     (tmp_path / "job.log.times").symlink_to("/etc/passwd")
     (tmp_path / "job.log").write_text("x")
     attempts: Any = SimpleNamespace()
     LogWatch(attempts).look([tmp_path])
     assert read(tmp_path) == []
+
+
+def test_a_log_that_the_program_emptied_begins_anew(
+    tmp_path: Path, prints: Callable[[str, float], None]
+) -> None:
+    prints("x" * 1000 + "\n", 1000)
+    (tmp_path / "job.log").write_text("")
+    for text, at in (("one\n", 1100), ("two\n", 1200)):
+        prints(text, at)
+    marks = read(tmp_path)
+    assert marks == [(1100, 4), (1200, 8)]
+    assert [offset(marks, at) for at in (1000, 1100, 1199)] == [0, 4, 4]
+
+
+def test_a_mark_that_a_full_disk_tore_hides_no_later_ones(tmp_path: Path) -> None:
+    (tmp_path / "job.log.times").write_bytes(b"1000 4\n10101010 8\n1020 9\n1030 12\n1040 1")
+    assert read(tmp_path) == [(1000, 4), (1020, 9), (1030, 12)]
+
+
+def test_after_a_clock_went_back_the_newer_marks_count(
+    tmp_path: Path, prints: Callable[[str, float], None]
+) -> None:
+    for text, at in (("one\n", 1000), ("two\n", 90_000), ("three\n", 1010), ("four\n", 1020)):
+        prints(text, at)
+    assert read(tmp_path) == [(1000, 4), (1010, 14), (1020, 19)]
 
 
 def test_with_a_kept_log_each_time_says_how_much_came_after_it(

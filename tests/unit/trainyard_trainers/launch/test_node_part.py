@@ -449,6 +449,25 @@ def test_a_crash_or_failure_of_the_program_itself_stays_one(
 
 
 @pytest.mark.real
+@pytest.mark.parametrize("recipe", ["command", "torchrun"])
+@pytest.mark.parametrize(
+    ("end", "code", "kind"),
+    [("sys.exit(3)", 3, "exit"), ("sys.exit(143)", 143, "stopped"), ("", 142, "signal")],
+)
+def test_a_program_that_cannot_leave_its_group_ends_as_it_said(
+    attempt_dir: Path, recipe: str, end: str, code: int, kind: str
+) -> None:
+    alarm = "os.kill(os.getpid(), signal.SIGALRM)"
+    late = f"atexit.register(lambda: {alarm})" if end else alarm
+    (attempt_dir.parents[1] / "work" / "main.py").write_text(
+        f"import atexit, os, signal, sys\n{late}\n{end}\n"
+    )
+    write_job(attempt_dir, recipe=recipe)
+    exits, report, text = run_launch(attempt_dir)
+    assert (exits, report["kind"]) == (code, kind), text
+
+
+@pytest.mark.real
 def test_a_crash_leaves_its_stacks_in_the_log_wherever_it_happens(attempt_dir: Path) -> None:
     (attempt_dir.parents[1] / "work" / "main.py").write_text(
         "import subprocess, sys\nsubprocess.run([sys.executable, 'crashes.py'])\n"

@@ -6,11 +6,13 @@ https://mlflow.org/docs/latest/api_reference/rest-api.html
 from __future__ import annotations
 
 import base64
+import http.client
 import json
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import unquote, urlencode, urlsplit, urlunsplit
 
@@ -41,9 +43,10 @@ class Mlflow:
             "filter": f"tags.`{TAG}` = '{self._name}'",
             "max_results": 1,
         }
-        runs = self._call("runs/search", wanted).get("runs")
-        if runs:
-            self._run = runs[0]["info"]["run_id"]
+        found = self._call("runs/search", wanted)
+        if found.get("runs"):
+            with _as_documented("runs/search"):
+                self._run = str(found["runs"][0]["info"]["run_id"])
             self._call("runs/update", {"run_id": self._run, "status": "RUNNING"})
             return
         made = {
@@ -52,16 +55,29 @@ class Mlflow:
             "start_time": int(time.time() * 1000),
             "tags": [{"key": TAG, "value": self._name}],
         }
-        self._run = self._call("runs/create", made)["run"]["info"]["run_id"]
+        created = self._call("runs/create", made)
+        with _as_documented("runs/create"):
+            self._run = str(created["run"]["info"]["run_id"])
 
     def _experiment_of_its_name(self) -> str:
-        named = {"experiment_name": self._experiment}
         try:
-            found = self._call("experiments/get-by-name", named, verb="GET")
-            return str(found["experiment"]["experiment_id"])
+            return self._experiment_there()
         except _NoSuch:
-            made = self._call("experiments/create", {"name": self._experiment})
+            try:
+                made = self._call("experiments/create", {"name": self._experiment})
+            except Refused as error:  # another run may just have made it
+                try:
+                    return self._experiment_there()
+                except _NoSuch:
+                    raise error from None
+        with _as_documented("experiments/create"):
             return str(made["experiment_id"])
+
+    def _experiment_there(self) -> str:
+        named = {"experiment_name": self._experiment}
+        found = self._call("experiments/get-by-name", named, verb="GET")
+        with _as_documented("experiments/get-by-name"):
+            return str(found["experiment"]["experiment_id"])
 
     def add(self, points: Sequence[Point]) -> None:
         metrics = [
@@ -94,12 +110,24 @@ class Mlflow:
             request.add_header("Authorization", self._authorization)
         try:
             with self._open(request, timeout=_SECONDS) as answer:
-                found: dict[str, Any] = json.loads(answer.read() or b"{}")
-                return found
+                found = json.loads(answer.read() or b"{}")
         except urllib.error.HTTPError as error:
             raise _refusal(what, error) from None
-        except (OSError, ValueError) as error:
-            raise Unreachable(f"no answer to {what}: {error}") from None
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            words = _one_line(str(error)) or type(error).__name__
+            raise Unreachable(f"no answer to {what}: {words}") from None
+        if not isinstance(found, dict):
+            raise Unreachable(f"the answer to {what} is not MLflow's")
+        return found
+
+
+@contextmanager
+def _as_documented(what: str) -> Iterator[None]:
+    """Another server may answer at this address, and MLflow's later."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError):
+        raise Unreachable(f"the answer to {what} is not MLflow's") from None
 
 
 class _NoSuch(Refused):
@@ -114,7 +142,10 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 def _refusal(what: str, error: urllib.error.HTTPError) -> Exception:
-    said = error.read(500).decode(errors="replace")
+    try:
+        said = _one_line(error.read(500).decode(errors="replace"))
+    except (OSError, ValueError, http.client.HTTPException):
+        said = "nothing that can be read"
     words = f"{what} was answered with {error.code}: {said}"
     if error.code == _TOO_MANY or error.code >= _SERVER:
         return Unreachable(words)
@@ -124,9 +155,20 @@ def _refusal(what: str, error: urllib.error.HTTPError) -> Exception:
     return Refused(words + advice)
 
 
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
 def _server(environment: Mapping[str, str]) -> tuple[str, str]:
     """The server's address, and what the header Authorization says to it. Raises Refused."""
-    parts = urlsplit(environment["MLFLOW_TRACKING_URI"])
+    try:
+        parts = urlsplit(environment["MLFLOW_TRACKING_URI"].strip())
+        _ = parts.port
+    except ValueError:  # whose words may quote the password
+        raise Refused(
+            "MLFLOW_TRACKING_URI cannot be read as an address; write signs of its password that "
+            "are no letters or digits as %XX"
+        ) from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise Refused(
             f"MLFLOW_TRACKING_URI begins with '{parts.scheme}:'; it must be the address of a "
@@ -134,10 +176,12 @@ def _server(environment: Mapping[str, str]) -> tuple[str, str]:
         )
     host = parts.netloc.rpartition("@")[2]
     url = urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
-    if token := environment.get("MLFLOW_TRACKING_TOKEN"):
+    # A secret often ends with a line's end; http.client would quote it in its refusal.
+    if token := "".join(environment.get("MLFLOW_TRACKING_TOKEN", "").split()):
         return url, f"Bearer {token}"
     user = environment.get("MLFLOW_TRACKING_USERNAME") or unquote(parts.username or "")
-    password = environment.get("MLFLOW_TRACKING_PASSWORD") or unquote(parts.password or "")
+    password = environment.get("MLFLOW_TRACKING_PASSWORD", "").rstrip("\r\n")
+    password = password or unquote(parts.password or "")
     if not user:
         return url, ""
     return url, "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()

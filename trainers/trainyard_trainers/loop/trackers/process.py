@@ -48,6 +48,8 @@ class Waiting:
                 else:
                     self._points.append(Point(said["step"], said["at"], said["values"]))
                 self._changed.notify()
+            if self.end:
+                return
         if not self.end:
             died()
 
@@ -60,7 +62,8 @@ class Waiting:
     def done(self, points: Sequence[Point]) -> None:
         """They were taken; some of them may have made way for newer ones meanwhile."""
         with self._changed:
-            while self._points and self._points[0].at <= points[-1].at:
+            taken = {id(point) for point in points}  # times may repeat, and clocks go back
+            while self._points and id(self._points[0]) in taken:
                 self._points.popleft()
 
     def pause(self, seconds: float) -> None:
@@ -120,4 +123,6 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    if code := main(sys.argv[1:]):
+        # A thread still reads: Python would abort where it waits for that one's lock at its end.
+        os._exit(code)

@@ -41,8 +41,19 @@ class Wandb:
 
     def add(self, points: Sequence[Point]) -> None:
         """wandb sends them in a process of its own, and tries again by itself."""
-        for point in points:
-            self._run.log(dict(point.values), step=point.step)
+        try:
+            for point in points:
+                self._run.log(dict(point.values), step=point.step)
+        except Exception as error:  # noqa: BLE001 - see _gone
+            raise _gone(error) from None
 
     def end(self, how: str) -> None:
-        self._run.finish(exit_code=0 if how == "FINISHED" else 1)
+        try:
+            self._run.finish(exit_code=0 if how == "FINISHED" else 1)
+        except Exception as error:  # noqa: BLE001 - see _gone
+            raise _gone(error) from None
+
+
+def _gone(error: Exception) -> Refused:
+    """wandb has errors of many classes for it, and goes on with none of them."""
+    return Refused(f"its own process is gone ({str(error) or type(error).__name__})")

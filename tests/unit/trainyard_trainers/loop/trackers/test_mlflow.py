@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import base64
+import socket
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from tests.support.mlflow_server import MlflowServer, serving
@@ -58,6 +62,19 @@ def test_an_experiment_that_is_not_there_is_made(server: MlflowServer, uri: str)
     assert [run["experiment_id"] for run in server.runs.values()] == ["1"]
     mlflow(uri, MLFLOW_EXPERIMENT_ID="7").begin()
     assert sorted(run["experiment_id"] for run in server.runs.values()) == ["1", "7"]
+
+
+@pytest.mark.real
+def test_of_two_runs_that_make_an_experiment_at_once_both_are_in_it(
+    server: MlflowServer, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        server.experiments[body["name"]] = "7"
+        return 400, {"error_code": "RESOURCE_ALREADY_EXISTS"}
+
+    monkeypatch.setattr(server, "experiments_create", late)
+    mlflow(uri, MLFLOW_EXPERIMENT_NAME="new").begin()
+    assert [run["experiment_id"] for run in server.runs.values()] == ["7"]
 
 
 @pytest.mark.real
@@ -120,3 +137,63 @@ def test_where_nobody_listens_it_is_not_reached() -> None:
 def test_what_is_no_servers_address_is_refused_with_what_would_be_one(uri: str) -> None:
     with pytest.raises(Refused, match="must be the address of a tracking server, http://HOST"):
         mlflow(uri)
+
+
+@contextmanager
+def answering(body: bytes) -> Iterator[str]:
+    """A server that is no MLflow: it says the same to everything."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(body)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        thread.join(60)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"no HTTP\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\n\r\n[]",
+        b"HTTP/1.1 200 OK\r\n\r\n{}",
+        b'HTTP/1.1 200 OK\r\n\r\n{"experiment": 1}',
+        b"HTTP/1.1 200 OK\r\n\r\n<html>",
+        b"HTTP/1.1 503 No\r\nTransfer-Encoding: chunked\r\n\r\nzz",
+    ],
+)
+def test_what_is_no_answer_of_mlflow_may_be_one_later(body: bytes) -> None:
+    with answering(body) as address, pytest.raises(Unreachable, match="experiments/get-by-name"):
+        mlflow(address).begin()
+
+
+@pytest.mark.real
+def test_a_token_that_ends_with_a_lines_end_is_sent_without_it(
+    server: MlflowServer, uri: str
+) -> None:
+    mlflow(uri, MLFLOW_TRACKING_TOKEN="abc\n").begin()
+    assert server.authorization == "Bearer abc"
+    mlflow(uri, MLFLOW_TRACKING_USERNAME="a", MLFLOW_TRACKING_PASSWORD="b\n").begin()
+    assert server.authorization == "Basic " + base64.b64encode(b"a:b").decode()
+
+
+@pytest.mark.parametrize("uri", ["http://user:se/cret@host", "http://user:se[cret@host"])
+def test_a_password_that_breaks_the_address_is_not_quoted(uri: str) -> None:
+    with pytest.raises(Refused, match="%XX") as refused:
+        mlflow(uri)
+    assert "se" not in str(refused.value).split()
+    assert "cret" not in str(refused.value)
+
+
+@pytest.mark.real
+def test_a_page_that_a_server_answers_with_is_one_line_of_the_log() -> None:
+    page = b"HTTP/1.1 502 No\r\n\r\n<html>\n  step 9 loss 1\n</html>"
+    with answering(page) as address, pytest.raises(Unreachable, match="502: <html> step 9"):
+        mlflow(address).begin()

@@ -88,6 +88,18 @@ def test_points_that_make_way_while_they_are_sent_are_not_sent_twice(
     assert [point.step for point in waiting.first()] == [10]
 
 
+def test_points_are_sent_once_where_the_clock_went_back() -> None:
+    waiting, tracked = Waiting(), Tracked()
+    said = [{"step": step, "at": 100.0 - step, "values": {}} for step in range(150)]
+    body = b"".join(json.dumps(line).encode() + b"\n" for line in [*said, {"end": "FINISHED"}])
+    waiting.read(io.BytesIO(body), never)
+    taken = waiting.first()
+    waiting.done(taken)
+    assert [point.step for point in waiting.first()] == [*range(100, 150)]
+    Sender("t", waiting).run(tracked)
+    assert tracked.steps == [*range(100, 150)]
+
+
 def test_a_pause_ends_when_training_does() -> None:
     waiting = Waiting()
     thread = threading.Thread(target=waiting.pause, args=(3600.0,))
@@ -95,6 +107,13 @@ def test_a_pause_ends_when_training_does() -> None:
     waiting.read(lines(0, {"end": "FINISHED"}), never)
     thread.join(60)
     assert not thread.is_alive()
+
+
+def test_nothing_is_read_behind_the_end() -> None:
+    waiting = Waiting()
+    given = io.BytesIO(lines(1, {"end": "FINISHED"}).getvalue() + b"anything\n")
+    waiting.read(given, never)
+    assert (waiting.end, given.readline()) == ("FINISHED", b"anything\n")
 
 
 def test_training_that_was_killed_ends_its_trackers() -> None:

@@ -49,9 +49,13 @@ class Package:
         return self
 
     def log(self, values: dict[str, float], step: int) -> None:
+        if self.fails is not None:
+            raise self.fails
         self.called.append(("log", {"values": values, "step": step}))
 
     def finish(self, exit_code: int) -> None:
+        if self.fails is not None:
+            raise self.fails
         self.called.append(("finish", {"exit_code": exit_code}))
 
 
@@ -95,6 +99,19 @@ def test_a_wrong_key_is_a_refusal_and_anything_else_may_pass(package: Package) -
     package.fails = Error("timed out")
     with pytest.raises(Unreachable, match="timed out"):
         tracker.begin()
+
+
+@pytest.mark.parametrize("error", [ConnectionResetError("reset"), Exception("mailbox closed")])
+def test_where_its_own_process_is_gone_it_takes_no_more_points(
+    package: Package, error: Exception
+) -> None:
+    tracker = Wandb(RUN, {})
+    tracker.begin()
+    package.fails = error
+    with pytest.raises(Refused, match=f"its own process is gone .*{error}"):
+        tracker.add([Point(3, 1.0, {"train/loss": 0.5})])
+    with pytest.raises(Refused, match="is gone"):
+        tracker.end("FINISHED")
 
 
 def test_without_the_package_it_says_where_to_put_it(monkeypatch: pytest.MonkeyPatch) -> None:
