@@ -273,6 +273,7 @@ def _numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
 
 
 _job: Job | None = None
+process_group.leave_at_exit()
 
 
 def current() -> Job:
@@ -280,7 +281,6 @@ def current() -> Job:
     global _job  # noqa: PLW0603 - a process is in one job
     if _job is None or _job.pid != os.getpid():
         _job = Job(Attempt.from_environment(), Place.find(), wait_seconds=_wait_seconds())
-        process_group.leave_at_exit()
     return _job
 
 

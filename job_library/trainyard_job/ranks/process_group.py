@@ -18,6 +18,8 @@ _SECONDS = 10
 def leave_at_exit() -> None:
     """Of this process, not of one that it forks; and not where an exception ends it: its peers may
     be amid a step then, and the exception is what to hear of.
+
+    Call it early: exit handlers that come later are run before it, and may need the group.
     """
     atexit.register(_leave_of, os.getpid())
 

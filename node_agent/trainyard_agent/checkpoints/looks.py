@@ -31,7 +31,7 @@ MOST_REST_SECONDS = 60.0
 # The pause after a copy that failed, growing.
 FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 0.5, 15.0
 #: After so long a person should hear of a checkpoint that never keeps still.
-RESTLESS_SECONDS = 3600.0
+RESTLESS_SECONDS = 900.0
 #: So many series of checkpoints are copied; a pattern that fits everything has more.
 MOST_SERIES = 16
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -114,8 +114,11 @@ class Looks:
             except OSError as error:
                 self._again(match, tries, error, looked)
                 continue
-            if complete and tries.due <= time.monotonic():
+            now = time.monotonic()
+            if complete and tries.due <= now:
                 self._try(match, bundle, attempt, step, looked)
+            elif not complete and now - tries.since >= RESTLESS_SECONDS:
+                _warn_of_restless(match, "nothing says that it is complete", looked)
         return looked
 
     def last_look(self, bundle: JobBundle, attempt: int, step: StepAt, *, well: bool) -> Looked:
@@ -230,10 +233,7 @@ class Looks:
                 "filesystem more room."
             )
         elif now - tries.since >= RESTLESS_SECONDS:
-            looked.warnings[f"restless-{match.name}"] = (
-                f"'{match.name}' could not be copied for an hour ({error}): there is no safe copy "
-                "of what it holds now. Let the program write to another name and rename."
-            )
+            _warn_of_restless(match, str(error), looked)
 
     def _make_room(self, store: Path, match: Match, spec: WatchSpec) -> bool:
         """Whether there is room; older copies of the series make room, the newest never does."""
@@ -245,6 +245,14 @@ class Looks:
                 return True
             discard(copy.path)
         return kept.room_for(self._root, match.size)
+
+
+def _warn_of_restless(match: Match, why: str, looked: Looked) -> None:
+    looked.warnings[f"restless-{match.name}"] = (
+        f"'{match.name}' could not be copied for {RESTLESS_SECONDS / 60:.0f} minutes ({why}): "
+        "there is no safe copy of what it holds now. Let the program write to another name and "
+        "rename, and give checkpoint.watch 'complete: rename'."
+    )
 
 
 def discard(path: Path) -> None:

@@ -10,6 +10,8 @@ from typing import Protocol
 
 from trainyard_contracts import places
 
+#: A look reads so much of a file at most.
+LOOK_BYTES = 64 * 1024
 #: So many of the newest files of a directory are read.
 MOST_FILES = 8
 #: So many names are looked at to find them, once in so many looks.

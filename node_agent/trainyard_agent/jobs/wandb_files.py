@@ -15,11 +15,9 @@ from pathlib import Path
 
 from trainyard_agent.host.job_files import open_inside
 from trainyard_agent.jobs.log_steps import LARGEST_STEP, finite
-from trainyard_agent.jobs.metric_files import MetricFiles
+from trainyard_agent.jobs.metric_files import LOOK_BYTES, MetricFiles
 from trainyard_agent.jobs.protobuf import fields
 
-#: A look reads so much of a file at most.
-LOOK_BYTES = 64 * 1024
 #: A larger record holds tables or histograms, and no step that others do not say.
 MOST_RECORD_BYTES = 64 * 1024
 _BEGINNING = b":W&B\xe1\xbe\x00"

@@ -6,8 +6,9 @@ interpreter ends, and a mark before that: a crash after the mark is no failure o
 its own exit handlers run, only a crash counts so, or a group that cannot be left in time: what else
 kills the process from outside may have kept them from saving something.
 
-A program that ends itself with another code than 0 leaves that in its mark: where its group cannot
-be left in time, the code counts and not the alarm.
+A program that ends itself with another code than 0 leaves that in its mark: the code counts then,
+and no crash after it. One that was asked to stop leaves its group, too; after other codes its peers
+may be amid a step, and the group is let alone.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from trainyard_job.common.exits import STOPPED
 from trainyard_job.ranks import process_group
 
 from ..common.failure import Failure
@@ -36,7 +38,7 @@ class Ending:
     """
 
     def __init__(self) -> None:
-        self._pid, self._well = os.getpid(), False
+        self._pid, self._well, self._stopped = os.getpid(), False, False
         atexit.register(self._at_exit)
 
     def well(self) -> None:
@@ -46,11 +48,15 @@ class Ending:
 
     def with_code(self, code: object) -> None:
         """The program has ended itself with this, which is not 0; its exit handlers come now."""
+        self._stopped = code == STOPPED
         self._leave(f"{_CODE}{code & 0xFF if isinstance(code, int) else 1}")
 
     def _at_exit(self) -> None:
-        if self._well and os.getpid() == self._pid:  # no child that was forked from the program
+        if os.getpid() != self._pid:  # a child that was forked from the program
+            return
+        if self._well:
             self._leave(_ALL)
+        if self._well or self._stopped:
             process_group.leave()
 
     def _leave(self, over: str) -> None:
@@ -74,9 +80,11 @@ def was_well(attempt_dir: Path, pid: int, number: int) -> bool:
 
 
 def own_code(attempt_dir: Path, pid: int, number: int) -> int | None:
-    """With which code the program of this process had ended itself when its group's alarm came."""
+    """With which code the program of this process had ended itself before it crashed, or before its
+    group's alarm came.
+    """
     over = _read(attempt_dir, pid)
-    if number != signal.SIGALRM or not over.startswith(_CODE):
+    if number not in (*_CRASHES, signal.SIGALRM) or not over.startswith(_CODE):
         return None
     code = over.removeprefix(_CODE)
     return int(code) if code.isdecimal() else None

@@ -97,7 +97,21 @@ def test_a_directory_that_is_half_written_over_is_not_its_next_save(
     assert len(program.look(6).taken) == 1
 
 
-def test_a_file_that_is_never_let_alone_is_told_of_after_an_hour(
+def test_a_file_that_changes_all_the_time_is_told_of_after_a_quarter_of_an_hour(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = Program(tmp_path, monkeypatch, pattern="*.txt")
+    for number in range(4):
+        program.save(b"%d" % number, "state.txt")
+        looked = program.look(300)
+        assert bool(looked.warnings) == (number == 3)
+    assert looked.taken == []
+    (warning,) = looked.warnings.values()
+    assert "'work/state.txt' could not be copied for 15 minutes (nothing says" in warning
+    assert "complete: rename" in warning
+
+
+def test_a_file_that_cannot_be_copied_is_told_of_after_a_quarter_of_an_hour(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = Program(tmp_path, monkeypatch)
@@ -109,9 +123,9 @@ def test_a_file_that_is_never_let_alone_is_told_of_after_an_hour(
     monkeypatch.setattr(looks.kept, "take", unsteady)
     monkeypatch.setattr(looks.formats, "glance", lambda *_: "provable")
     assert program.look().warnings == {}
-    assert program.look(1800).warnings == {}
-    (warning,) = program.look(1801).warnings.values()
-    assert "could not be copied for an hour" in warning
+    assert program.look(450).warnings == {}
+    (warning,) = program.look(451).warnings.values()
+    assert "could not be copied for 15 minutes" in warning
 
 
 def test_a_file_that_is_open_for_ever_is_copied_when_the_job_ended_well(

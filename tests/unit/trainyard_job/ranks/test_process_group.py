@@ -32,6 +32,13 @@ def test_a_program_that_ends_has_left_its_group(tmp_path: Path, end: str, code: 
     assert found == [(code, "group left\n")] * 2, job_ranks.told(ended)
 
 
+def test_exit_handlers_of_the_program_still_have_the_group(tmp_path: Path) -> None:
+    handler = "atexit.register(lambda: (dist.barrier(), print('saved', flush=True)))\n"
+    program = PROGRAM.replace("trainyard_job.latest()", f"{handler}trainyard_job.latest()")
+    ended = job_ranks.finished(tmp_path, program, 2, **job_ranks.rendezvous())
+    assert [rank.out for rank in ended] == ["saved\ngroup left\n"] * 2, job_ranks.told(ended)
+
+
 def test_one_that_an_exception_ends_waits_for_no_peer(tmp_path: Path) -> None:
     program = PROGRAM + "raise KeyError('mine')"
     ended = job_ranks.finished(tmp_path, program, 2, **job_ranks.rendezvous())

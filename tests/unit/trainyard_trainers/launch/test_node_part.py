@@ -438,14 +438,28 @@ def test_no_core_is_made_unless_the_program_asks_for_one(attempt_dir: Path) -> N
 
 @pytest.mark.real
 @pytest.mark.parametrize("recipe", ["command", "torchrun"])
-@pytest.mark.parametrize("end", ["os.abort()", "sys.exit(3)"])
+@pytest.mark.parametrize(
+    ("end", "exits", "kind"), [("os.abort()", 134, "signal"), ("sys.exit(3)", 3, "exit")]
+)
 def test_a_crash_or_failure_of_the_program_itself_stays_one(
-    attempt_dir: Path, recipe: str, end: str
+    attempt_dir: Path, recipe: str, end: str, exits: int, kind: str
 ) -> None:
     (attempt_dir.parents[1] / "work" / "main.py").write_text(f"{CRASH_AT_EXIT}{end}\n")
     write_job(attempt_dir, recipe=recipe)
-    code, report, _ = run_launch(attempt_dir)
-    assert (code, report["kind"]) == (134, "signal")
+    code, report, text = run_launch(attempt_dir)
+    assert (code, report["kind"]) == (exits, kind), text
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("recipe", ["command", "torchrun"])
+def test_a_rank_that_was_asked_to_stop_and_crashes_at_its_end_was_stopped(
+    attempt_dir: Path, recipe: str
+) -> None:
+    (attempt_dir.parents[1] / "work" / "main.py").write_text(f"{CRASH_AT_EXIT}sys.exit(143)\n")
+    write_job(attempt_dir, recipe=recipe)
+    code, report, text = run_launch(attempt_dir)
+    assert (code, report["kind"]) == (143, "stopped"), text
+    assert "Fatal Python error: Aborted" in text, "its stacks are in the log"
 
 
 @pytest.mark.real
