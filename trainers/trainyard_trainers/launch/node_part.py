@@ -35,7 +35,7 @@ from trainyard_job.common.signals import FORWARDED
 
 from ..common import failure
 from ..common.failure import Failure
-from . import descendants, ended_well, environments, job_secrets, launchers
+from . import descendants, ended_well, environments, job_secrets, launchers, own_log, relay
 from .allocation import Allocation, Job, Node
 from .other_parts import OtherParts, let_others_say_the_same, tell
 from .out_of_memory import MemoryWatch
@@ -83,10 +83,15 @@ def _set_environment(job: Job, on_loopback: bool) -> None:
         os.chdir(job.work_dir)
 
 
-def _child(job: Job, node: Node, pipe: int) -> NoReturn:
-    """The process in which the job runs; it reports its own end through the pipe."""
+def _child(job: Job, node: Node, pipe: int, logs: Path | None) -> NoReturn:
+    """The process in which the job runs; it reports its own end through the pipe.
+
+    `logs`: where the ranks of this node write what they print.
+    """
     allocation = Allocation.of(job, node)
     _set_environment(job, allocation.on_loopback)
+    if logs is not None:
+        os.environ[own_log.DIRECTORY] = str(logs)
     try:
         end = launchers.named(job.recipe).run(allocation)
     except launchers.CannotLaunch as refused:
@@ -158,11 +163,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     daemon, memory = StepDaemon(os.environ), MemoryWatch()
     descendants.adopt_orphans()
     reader, writer = os.pipe()
+    logs = relay.directory(job.attempt_dir, node.name)
     pid = os.fork()
     if pid == 0:
         os.close(reader)
-        _child(job, node, writer)
+        _child(job, node, writer, logs)
     os.close(writer)
+    passing = relay.Relay(logs, Allocation.of(job, node).processes).start() if logs else None
     others = OtherParts(job.attempt_dir, pid)
     _forward_signals(pid, others)
     daemon.watch(pid)
@@ -172,6 +179,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         memory.blamed_for(others.blamed_for(_wait(pid, reader, job, job.error_file(node.name))))
     )
     tell(job.attempt_dir, end)
+    if passing is not None:
+        passing.finish()  # all who could write are dead
     _write_end(report, {**about, "ended": time.time(), **end.as_json()}, room)
     return _exit_code(end, job, node)
 
