@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import MutableMapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from trainyard_job.common import places
 
@@ -85,15 +85,15 @@ class _Own(io.FileIO):
         return done
 
 
-def _over(stream: Any, descriptor: int, spare: int) -> IO[str]:
+def _over(stream: Any, descriptor: int, spare: int) -> Any:
     """The stream, buffered as it was, over the file."""
     if not isinstance(stream, io.TextIOWrapper):
-        return stream  # type: ignore[no-any-return]
+        return stream
     raw = _Own(descriptor, spare)
     raw.name = stream.name
     plain = isinstance(stream.buffer, io.RawIOBase)
     return io.TextIOWrapper(
-        raw if plain else io.BufferedWriter(raw),  # type: ignore[arg-type]
+        raw if plain else io.BufferedWriter(raw),
         encoding=stream.encoding,
         errors=stream.errors,
         newline="\n",
