@@ -18,7 +18,7 @@ def heading(node: str, rank: int | None) -> str:
 
 
 def joined(parts: Iterable[tuple[str, str]]) -> str:
-    """One text of headings and what stands below each; a log without lines is left out."""
+    """One text of headings with the lines below each; a log without lines is left out."""
     return "\n\n".join(f"{head}\n{text}" for head, text in parts if text)
 
 

@@ -145,12 +145,16 @@ class Relay:
         try:
             work()
         except OSError as error:
-            if not self._failed:
-                self._failed = True
-                where = f"all of it is in {self._directory}"
-                _say(f"what ranks print cannot be passed on here ({error.strerror}); {where}")
+            self._tell(error)
             return False
         return True
+
+    def _tell(self, error: OSError) -> None:
+        """Once: there may be one such error ten times a second."""
+        if not self._failed:
+            self._failed = True
+            where = f"all of it is in {self._directory}"
+            _say(f"what ranks print cannot be passed on here ({error.strerror}); {where}")
 
     def _round(self) -> None:
         self._look()
@@ -158,7 +162,11 @@ class Relay:
         while busy and not self._over.is_set():
             busy = False
             for file in self._files.values():
-                body = file.lines()
+                try:
+                    body = file.lines()
+                except OSError as error:  # of one rank; the others go on
+                    self._tell(error)
+                    continue
                 self._write(body)
                 busy = busy or len(body) > PIECE_BYTES // 2
             self._marks.note(list(self._files.values()))
@@ -169,12 +177,12 @@ class Relay:
         rare = self._rounds > _SOON_ROUNDS and self._rounds % _LATER and not self._over.is_set()
         if len(self._files) >= self._ranks or rare:
             return
-        for name in sorted(os.listdir(self._directory)):
-            if name.endswith(".log") and name not in self._files:
-                opened = os.open(
-                    self._directory / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
-                )
-                self._files[name] = _File(name, opened)
+        with os.scandir(self._directory) as entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                ours = entry.name.endswith(".log") and entry.name not in self._files
+                if ours and entry.is_file(follow_symlinks=False):  # a job may write there, too
+                    opened = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW)
+                    self._files[entry.name] = _File(entry.name, opened)
 
     def _drain(self) -> None:
         self._look()

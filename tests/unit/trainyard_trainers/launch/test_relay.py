@@ -153,6 +153,17 @@ def test_a_file_that_its_program_emptied_is_read_from_its_new_beginning(
     passing.finish()
 
 
+def test_what_a_job_put_beside_the_files_stops_no_relay(tmp_path: Path, log: Log) -> None:
+    os.mkfifo(tmp_path / "a.log")
+    (tmp_path / "b.log").symlink_to("/etc/passwd")
+    (tmp_path / "c.log").mkdir()
+    passing = Relay(tmp_path, 2, log.writer).start()
+    prints(tmp_path, 0, "one\n")
+    eventually("it is passed on", lambda: log.body)
+    passing.finish()
+    assert log.whole() == "one\n"
+
+
 def test_marks_say_how_long_each_file_was_and_their_file_stays_small(
     tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
