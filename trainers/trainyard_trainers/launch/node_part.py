@@ -118,10 +118,14 @@ def _fitting(end: Failure) -> bytes:
     return text
 
 
-def _wait(pid: int, pipe: int, job: Job, error_file: Path) -> Failure:
+def _wait(pid: int, pipe: int, job: Job, error_file: Path, logs: relay.Relay | None) -> Failure:
     """Wait for the child, and join its own report with the end that the operating system saw."""
-    end = ended_well.judged(failure.of_status(descendants.wait_for(pid), pid), job.attempt_dir)
-    if left := descendants.end_all():
+    status = descendants.wait_for(pid)
+    left = descendants.end_all()
+    if logs is not None:
+        logs.finish()  # all who could write are dead, and what we say comes after it
+    end = ended_well.judged(failure.of_status(status, pid), job.attempt_dir)
+    if left:
         _say(
             f"{left} process{'' if left == 1 else 'es'} of the job outlived it and had to be killed"
         )
@@ -176,11 +180,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     # While the child imports torch.
     threading.Thread(target=checkpoint.read_ahead, args=(job.checkpoint_dir,), daemon=True).start()
     end = daemon.blamed_for(
-        memory.blamed_for(others.blamed_for(_wait(pid, reader, job, job.error_file(node.name))))
+        memory.blamed_for(
+            others.blamed_for(_wait(pid, reader, job, job.error_file(node.name), passing))
+        )
     )
     tell(job.attempt_dir, end)
-    if passing is not None:
-        passing.finish()  # all who could write are dead
     _write_end(report, {**about, "ended": time.time(), **end.as_json()}, room)
     return _exit_code(end, job, node)
 

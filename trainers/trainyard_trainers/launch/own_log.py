@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,11 @@ _MODE = 0o666
 def without_ranks() -> None:
     """What is started from here is the node's one program."""
     os.environ[_NO_RANKS] = "1"
+
+
+def kept_out(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment for ranks whose output somebody reads through a pipe."""
+    return {name: value for name, value in environment.items() if name != DIRECTORY}
 
 
 def take() -> None:

@@ -43,12 +43,18 @@ def attempt_dir(tmp_path: Path) -> Path:
     return directory
 
 
-def begin(attempt_dir: Path, program: str, recipe: str, ranks: int = 2) -> subprocess.Popen[str]:
+def begin(
+    attempt_dir: Path,
+    program: str,
+    recipe: str,
+    ranks: int = 2,
+    command: Sequence[str] = ("main.py",),
+) -> subprocess.Popen[str]:
     (attempt_dir.parents[1] / "work" / "main.py").write_text(program)
     document = {
         "runId": f"run-{uuid.uuid4().hex}",
         "attempt": 1,
-        "program": ["main.py"],
+        "program": command,
         "recipe": recipe,
         "processesPerNode": ranks,
     }
@@ -78,6 +84,16 @@ def test_each_rank_has_a_file_and_the_jobs_log_has_all(attempt_dir: Path, recipe
         shown = text.replace("endsrank", "ends\nrank")  # lines without an end meet
         assert list(lines_of(shown, rank)) == written(rank), text
     assert {path.name for path in logs.iterdir()} == {"rank-0.log", "rank-1.log", "times"}
+
+
+def test_trainers_that_are_forked_have_files_too(attempt_dir: Path) -> None:
+    trainer = ("-m", "trainyard_trainers.ddp")
+    text = begin(attempt_dir, "", "torchrun", command=trainer).communicate(timeout=240)[0]
+    logs = attempt_dir / "rank-logs" / "localhost"
+    assert {path.name for path in logs.glob("*.log")} == {"rank-0.log", "rank-1.log"}
+    own = (logs / "rank-0.log").read_text()  # who alone says how far the training is
+    assert "step 200 loss" in own
+    assert own in text
 
 
 def test_a_plain_program_has_one_file_for_the_node(attempt_dir: Path) -> None:
@@ -120,4 +136,6 @@ def test_what_outlives_the_program_is_in_the_logs_until_its_end(attempt_dir: Pat
         "print('done')"
     )
     text = begin(attempt_dir, program, "command", 1).communicate(timeout=240)[0]
-    assert text.splitlines()[:2] == ["a child", "done"]
+    *printed, said = text.splitlines()
+    assert printed == ["a child", "done"]
+    assert said == "trainyard: 1 process of the job outlived it and had to be killed"
