@@ -105,7 +105,7 @@ def _of_ranks(
         if text is not None:
             return LogTail("job", attempt, "s3", text)
     found = _live(ports, cluster, run, attempt, asked)
-    if found.source == "none" and any(_get(ports, key) for key in run.log_keys(attempt)):
+    if found.source == "none" and any(map(ports.blobs.head, run.log_keys(attempt))):
         raise AgentTooOld(
             "Of this attempt no logs of single ranks were kept: a version of Trainyard ran it that "
             "wrote none, or they could not be kept; leave rank and node out."
