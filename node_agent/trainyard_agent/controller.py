@@ -7,7 +7,6 @@ table of nodes and the links first, then the parts that know jobs, then those th
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
 import time
 from collections.abc import Coroutine
@@ -230,8 +229,7 @@ class Controller:
         return self._exports.start(given.run, given.export_id, given.destination, given.checkpoints)
 
     async def _logs(self, given: commands.Logs) -> commands.Tail:
-        look = functools.partial(self._jobs.logs, given.run, given.attempt, given.lines)
-        return await asyncio.to_thread(look, bytes.fromhex(given.contains), given.since)
+        return await asyncio.to_thread(self._jobs.logs, given)
 
     async def _nodes(self, _: commands.Nodes) -> dict[str, Any]:
         samples = self._table.samples(self._sampler.take())

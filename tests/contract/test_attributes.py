@@ -54,6 +54,10 @@ ALLOWED: dict[tuple[str, str], str] = {
     # A library's part is replaced, or given what the library leaves out.
     ("trainers/trainyard_trainers/launch/program.py", "sys.argv"): "as for a program of its own",
     ("trainers/trainyard_trainers/launch/program.py", "sys.excepthook"): "Python's",
+    ("trainers/trainyard_trainers/launch/own_log.py", "sys.stdout"): "Python's",
+    ("trainers/trainyard_trainers/launch/own_log.py", "sys.stderr"): "Python's",
+    ("trainers/trainyard_trainers/launch/own_log.py", "sys.__stdout__"): "Python's",
+    ("trainers/trainyard_trainers/launch/own_log.py", "sys.__stderr__"): "Python's",
     ("trainers/trainyard_trainers/launch/elastic.py", "subprocess_handler.Popen"): "torchrun's",
     ("trainers/trainyard_trainers/launch/elastic.py", "meetings.barrier"): "torchrun's",
     ("trainers/trainyard_trainers/launch/launchers/accelerate.py", "state.PartialState.__init__"): (

@@ -89,6 +89,13 @@ def test_the_job_library_spells_shared_names_as_the_contracts_do() -> None:
     assert {"FENCE", "FENCE_LOCK", "FINAL", "HOSTS", "JOB", "PROGRESS"} <= theirs.keys()
     assert theirs == {name: ours.get(name) for name in theirs}
     assert job_places.launch_report("ip-1") == places.launch_report("ip-1")
+    assert job_places.rank_logs("ip-1") == places.rank_logs("ip-1")
+    for rank, groups in ((None, (None,)), (0, ("0",)), (127, ("127",))):
+        name = places.rank_log(rank)
+        assert job_places.rank_log(rank) == name
+        named = places.RANK_LOG_NAME.match(name)
+        assert named is not None
+        assert named.groups() == groups
     parsed = places.CHECKPOINT_NAME.match(checkpoint_name(7, 12))
     assert parsed is not None
     assert tuple(map(int, parsed.groups())) == (7, 12)

@@ -153,10 +153,13 @@ class Client:
         kind: str = "job",
         contains: str | None = None,
         since_seconds: int | None = None,
+        rank: int | None = None,
+        node: str | None = None,
     ) -> Json:
         """{kind, attempt, source, text}: the tail of the job's or the lifecycle scripts' log.
 
         `contains`: of its lines with this text. `since_seconds`: of what was printed in them.
+        `rank`: of what that rank printed; `node`: of what each rank of it printed.
         """
         return self._call(
             "GET",
@@ -167,6 +170,8 @@ class Client:
                 "kind": kind,
                 "contains": contains or None,
                 "sinceSeconds": since_seconds,
+                "rank": rank,
+                "node": node,
             },
         )
 

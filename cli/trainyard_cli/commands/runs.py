@@ -323,9 +323,18 @@ def logs(
             help="only what was printed since then, of an ended attempt before its end",
         ),
     ] = None,
+    rank: Annotated[int | None, typer.Option(min=0, help="only what this rank printed")] = None,
+    node: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="only what the ranks of this node printed, each below a heading"
+        ),
+    ] = None,
 ) -> None:
-    """The tail of the job's log, in which all ranks of all nodes write."""
+    """The tail of the job's log, in which all ranks of all nodes write, or of one rank's own."""
     context = context_of(typer_context)
+    if rank is not None and node is not None:
+        raise typer.BadParameter("goes not with --rank, which is on one node", param_hint="--node")
     if follow and not context.json:
         with _detachable(run):
             live.follow_log(
@@ -337,17 +346,28 @@ def logs(
                 attempt=attempt,
                 contains=text,
                 since=since,
+                rank=rank,
+                node=node,
             )
         return
     log = context.client.logs(
-        run, attempt=attempt, lines=lines, kind=kind, contains=text, since_seconds=since
+        run,
+        attempt=attempt,
+        lines=lines,
+        kind=kind,
+        contains=text,
+        since_seconds=since,
+        rank=rank,
+        node=node,
     )
+    name = f"log of rank {rank}" if rank is not None else f"{kind} log"
+    name = f"logs of node {escape(node)}" if node is not None else name
     if context.json:
         print_json(log)
     elif log["text"]:
         _write_line(log["text"].rstrip("\n"))
     elif text:
-        err.print(f"No line of the {kind} log has '{escape(text)}' in it.")
+        err.print(f"No line of the {name} has '{escape(text)}' in it.")
     elif since:
         err.print(f"Nothing was printed in {since} seconds, or there is no log.")
     else:
@@ -357,9 +377,8 @@ def logs(
             else ""
         )
         err.print(
-            f"Nothing is in the {kind} "
-            f"log{'' if attempt is None else f' of attempt {attempt}'}, or there is "
-            f"none.{elsewhere}"
+            f"Nothing is in the {name}{'' if attempt is None else f' of attempt {attempt}'}, or "
+            f"there is none.{elsewhere}"
         )
 
 

@@ -14,6 +14,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from trainyard_contracts.rank_logs import parted
+
 from ..api.client import Client, Json
 from ..problems import CliError, Unreachable
 from .output import bytes_text, counted, moment, scheduler_word, styled, table
@@ -337,15 +339,19 @@ def follow_log(
     attempt: int | None,
     contains: str = "",
     since: int | None = None,
+    rank: int | None = None,
+    node: str | None = None,
 ) -> Json:
     """Write the log's tail and what is added to it until the run ends; returns the run.
 
     A new attempt's log follows the old one's. `contains`: only lines with this text. `since`: only
-    what was printed in so many last seconds, and from then on.
+    what was printed in so many last seconds, and from then on. `rank`: only what it printed;
+    `node`: what each of its ranks did, with a heading wherever another one goes on.
     """
     began = time.monotonic()
-    seen: list[str] = []
+    seen: dict[str, list[str]] = {}
     seen_attempt: int | None = None
+    last_head = ""
     while True:
         run = client.run(run_id)
         with contextlib.suppress(Unreachable):
@@ -355,14 +361,21 @@ def follow_log(
                 lines=max(lines, 200) if seen else lines,
                 kind=kind,
                 since_seconds=since and since + int(time.monotonic() - began),
+                rank=rank,
+                node=node,
             )
-            tail = log["text"].splitlines()
             if log["attempt"] != seen_attempt:
-                seen, seen_attempt = [], log["attempt"]
-            for line in tail[overlap(seen, tail) :]:
-                if contains in line:
+                seen, seen_attempt = {}, log["attempt"]
+            parts = parted(log["text"]) if node else [("", log["text"].splitlines())]
+            for head, tail in parts:
+                known = seen.get(head, [])
+                new = [line for line in tail[overlap(known, tail) :] if contains in line]
+                if new and head and head != last_head:
+                    write(head)
+                    last_head = head
+                for line in new:
                     write(line)
-            seen = tail or seen
+                seen[head] = tail or known
         if run["status"] in ("Succeeded", "Failed", "Cancelled"):
             return run
         time.sleep(1.5 * POLL_SECONDS)

@@ -22,8 +22,20 @@ HOSTS = "hosts"
 JOB = "job.json"
 PROGRESS = "progress.json"
 METRICS = "metrics.jsonl"
+RANK_LOGS = "rank-logs"
+RANK_LOG_TIMES = "times"
 
 
 def launch_report(node: str) -> str:
     """In an attempt's directory: how the launcher of one node began and ended."""
     return f"launch-{node}.json"
+
+
+def rank_logs(node: str) -> str:
+    """In an attempt's directory: what the ranks of one node print, a file for each."""
+    return f"{RANK_LOGS}/{node}"
+
+
+def rank_log(rank: int | None) -> str:
+    """In such a directory: of one rank, or of a program that runs once on the node."""
+    return "program.log" if rank is None else f"rank-{rank}.log"

@@ -20,6 +20,8 @@ UNKNOWN_COMMAND = "the first argument must be one of"
 #: The agent's error of a job that cannot be given what it reads; the message is for the user.
 INPUT_REFUSED = "input-refused"
 HIGHEST_ATTEMPT, MOST_LINES = 100_000, 10_000
+#: More ranks than any job has; -1 is all of them.
+HIGHEST_RANK, ALL_RANKS = 9_999_999, -1
 #: How far back a log is asked for: 100 days.
 LONGEST_SECONDS = 8_640_000
 NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,254}")
@@ -55,6 +57,12 @@ def _number(highest: int) -> Callable[[str], int]:
         return int(given)
 
     return read
+
+
+def _rank(given: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,7}", given):
+        raise BadCommand(f"must be a rank, a whole number from 0, got {given[:32]!r}")
+    return int(given)
 
 
 def _nodes(given: str) -> tuple[str, ...]:
@@ -229,7 +237,8 @@ class Logs(Command):
     """The tail of the attempt's log, or of those of its lines that contain a text.
 
     `contains`: that text's bytes, so that no word of a user's is on a command line. `since`: only
-    what was printed in so many last seconds, of an ended attempt before its end; 0: all.
+    what was printed in so many last seconds, of an ended attempt before its end; 0: all. `rank` or
+    `node`: of that rank's own log, or of those of all ranks of a node, each below a heading.
     """
 
     name: ClassVar[str] = "logs"
@@ -240,6 +249,13 @@ class Logs(Command):
         _text(r"(?:[0-9a-f]{2}){0,400}", "at most 400 bytes in hexadecimal digits"), ""
     )
     since: int = _option(_number(LONGEST_SECONDS), 0)
+    rank: int = _option(_rank, ALL_RANKS)
+    node: str = _option(_text(NODE_NAME.pattern, "the name of a Slurm node"), "")
+
+    @property
+    def of_ranks(self) -> bool:
+        """Whether it is about logs of ranks and not about the one of all."""
+        return self.rank != ALL_RANKS or bool(self.node)
 
 
 @dataclass(frozen=True)
@@ -367,9 +383,10 @@ class Exporting(Answer):
 
 @dataclass(frozen=True)
 class Tail(Answer):
-    """The last lines of a log."""
+    """The last lines of a log. `lacks`: the attempt has no logs of ranks."""
 
     text: str = ""
+    lacks: bool = False
 
 
 def answer_of(text: str) -> dict[str, Any] | None:

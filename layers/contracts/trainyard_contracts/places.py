@@ -63,6 +63,12 @@ IMAGES = "container-images"
 JOB_LOG = "job.log"
 #: In an attempt's directory: how long its log was at which time.
 LOG_TIMES = "job.log.times"
+#: In an attempt's directory: what each rank prints, in a directory for each node.
+RANK_LOGS = "rank-logs"
+#: In a node's directory there: how long each of its files was at which time.
+RANK_LOG_TIMES = "times"
+#: In a node's directory there: a rank's file, or that of a program that runs once on the node.
+RANK_LOG_NAME = re.compile(r"^(?:rank-([0-9]{1,7})|program)\.log$")
 #: In an attempt's directory: the last finished step.
 PROGRESS = "progress.json"
 #: In an attempt's directory: the metrics that the program reported, as curves.
@@ -106,6 +112,16 @@ def is_launch_report(name: str) -> bool:
     return name.startswith("launch-") and name.endswith(".json")
 
 
+def rank_logs(node: str) -> str:
+    """In an attempt's directory: what the ranks of one node print, a file for each."""
+    return f"{RANK_LOGS}/{node}"
+
+
+def rank_log(rank: int | None) -> str:
+    """In such a directory: of one rank, or of a program that runs once on the node."""
+    return "program.log" if rank is None else f"rank-{rank}.log"
+
+
 def cluster_prefix(cluster: str) -> str:
     """All objects of a cluster lie below it; ends with a slash."""
     return f"clusters/{cluster}/"
@@ -134,6 +150,17 @@ def log_name(attempt: int | str) -> str:
 def log_times_key(log: str) -> str:
     """Beside a log that is kept in S3: when its parts were printed."""
     return f"{log.removesuffix('.log')}.times.json"
+
+
+def rank_logs_key(log: str) -> str:
+    """Beside a log that is kept in S3: which ranks' logs are kept, too."""
+    return f"{log.removesuffix('.log')}/{RANK_LOGS}.json"
+
+
+def rank_log_key(log: str, node: str, rank: int | None) -> str:
+    """One of those logs."""
+    name = f"program-{node}.log" if rank is None else rank_log(rank)
+    return f"{log.removesuffix('.log')}/{name}"
 
 
 def log_key(run: str, attempt: int) -> str:

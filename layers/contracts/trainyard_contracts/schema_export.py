@@ -16,7 +16,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 FILES: tuple[type[BaseModel], ...] = (
     files.CheckpointManifest, files.Progress, files.JobBundle, files.ExportManifest,
     files.AgentConfig, files.ClusterFile, files.LaunchReport, files.KeptCode, files.SyncManifest,
-    files.SyncLatest, files.LogTimes, trees.Tree, trees.CompleteUpload,
+    files.SyncLatest, files.LogTimes, files.KeptRankLogs, trees.Tree, trees.CompleteUpload,
     trees.HeldParts,
 )  # fmt: skip
 

@@ -26,7 +26,7 @@ from trainyard_agent.host.job_secrets import SecretRefused, Secrets
 from trainyard_agent.host.s3 import S3, parse_uri
 from trainyard_agent.host.signed_http import Refused, Unreachable
 from trainyard_agent.host.slurm import Slurm, SlurmError, compress
-from trainyard_agent.jobs import git_code, log_times, unpacking, work
+from trainyard_agent.jobs import git_code, log_times, rank_logs, unpacking, work
 from trainyard_agent.jobs.attempt_files import (
     BadBundle,
     job_marks,
@@ -47,7 +47,7 @@ from trainyard_agent.nodes.links import Links
 from trainyard_agent.nodes.node_table import NodeTable
 from trainyard_agent.nodes.returns import OURS
 from trainyard_contracts import places
-from trainyard_contracts.commands import Cancelling, CheckedOut, Excluded, Submitted, Tail
+from trainyard_contracts.commands import Cancelling, CheckedOut, Excluded, Logs, Submitted, Tail
 from trainyard_contracts.files import AgentConfig, JobBundle
 
 log = logging.getLogger(__name__)
@@ -486,20 +486,19 @@ class JobControl:
             "checkpoints": self._checkpoints.known(run_id),
         }
 
-    def logs(
-        self, run_id: str, number: int, lines: int, contains: bytes = b"", since: int = 0
-    ) -> Tail:
-        """The tail of the attempt's log, or of its lines that contain something (blocks).
-
-        `since`: only what was printed in so many last seconds; 0: all.
-        """
-        directory = attempt_dir(self._config, run_id, number)
-        path, start = directory / places.JOB_LOG, 0
-        if since:
-            marks, attempt = log_times.read(directory), self._attempts.known.get((run_id, number))
+    def logs(self, given: Logs) -> Tail:
+        """The tail of what is asked for (blocks). Raises OSError."""
+        directory = attempt_dir(self._config, given.run, given.attempt)
+        marks, begin = log_times.read(directory) if given.since else [], None
+        if given.since:
+            attempt = self._attempts.known.get((given.run, given.attempt))
             ended = marks and (attempt is None or not attempt.active)
-            start = log_times.offset(marks, (marks[-1].at if ended else time.time()) - since)
-        if contains:
-            return Tail(matching_lines(path, contains, max(1, lines), MAX_LOG_BYTES, start))
+            begin = (marks[-1].at if ended else time.time()) - given.since
+        if given.of_ranks:
+            return rank_logs.tail(directory, given, begin, MAX_LOG_BYTES)
+        path = directory / places.JOB_LOG
+        start = 0 if begin is None else log_times.offset(marks, begin)
+        if contains := bytes.fromhex(given.contains):
+            return Tail(matching_lines(path, contains, given.lines, MAX_LOG_BYTES, start))
         text = read_tail(path, MAX_LOG_BYTES, start)
-        return Tail("\n".join(text.splitlines()[-max(1, lines) :]))
+        return Tail("\n".join(text.splitlines()[-given.lines :]))

@@ -11,7 +11,7 @@ import logging
 import os
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -94,12 +94,18 @@ def read(directory: Path) -> list[Mark]:
         body = read_small(directory, directory / places.LOG_TIMES, 2 * MOST_BYTES)
     except OSError:
         return []
+    lines = [line.split() for line in body.split(b"\n")[:-1]]  # the last one has no end yet
+    return rising(
+        Mark(int(words[0]), int(words[1]))
+        for words in lines
+        if len(words) == 2 and all(len(word) < 20 and word.isdigit() for word in words)
+    )
+
+
+def rising(marks: Iterable[Mark]) -> list[Mark]:
+    """Those that fit together; of two that do not, the newer one counts."""
     found: list[Mark] = []
-    for line in body.split(b"\n")[:-1]:  # the last one has no end yet
-        words = line.split()
-        if len(words) != 2 or not all(len(word) < 20 and word.isdigit() for word in words):
-            continue
-        mark = Mark(int(words[0]), int(words[1]))
+    for mark in marks:
         while found and (mark.at < found[-1].at or mark.size < found[-1].size):
             found.pop()
         found.append(mark)
@@ -111,9 +117,12 @@ def offset(marks: Sequence[Mark], at: float) -> int:
     return next((mark.size for mark in reversed(marks) if mark.at <= at), 0)
 
 
-def kept(marks: Sequence[Mark], size: int) -> LogTimes:
-    """What is kept with a log of so many bytes, of which perhaps only the end is kept."""
-    step = max(1, -(-len(marks) // KEPT_MARKS))
+def kept(marks: Sequence[Mark], size: int, share: int = 1) -> LogTimes:
+    """What is kept with a log of so many bytes, of which perhaps only the end is kept.
+
+    `share`: so many logs share the room.
+    """
+    step = max(1, -(-len(marks) * share // KEPT_MARKS))
     some = list(reversed(marks))[::step][::-1]  # the last one always
     return LogTimes(
         marks=[LogMark(at=mark.at, left=size - mark.size) for mark in some if mark.size <= size]

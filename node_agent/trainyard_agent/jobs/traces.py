@@ -26,32 +26,35 @@ SEARCHED_BYTES = 1024**3
 LINE_BYTES = 64 * 1024
 
 
-def log_tail(path: Path, limit: int, start: int = 0) -> str:
+def log_tail(path: Path, limit: int, start: int = 0, *, root: Path | None = None) -> str:
     """The last `limit` bytes of a text file at most, whole lines; nothing before `start`.
 
-    Raises OSError.
+    No link is followed below `root`, which is the file's directory unless it is given. Raises
+    OSError.
     """
-    body = job_files.read_tail(path.parent, path, limit + 1, start)
+    body = job_files.read_tail(root or path.parent, path, limit + 1, start)
     if len(body) > limit:
         body = body[1:].partition(b"\n")[2] or body[1:]
     return body.decode(errors="replace").encode()[-limit:].decode(errors="ignore")
 
 
-def read_tail(path: Path, limit: int, start: int = 0) -> str:
+def read_tail(path: Path, limit: int, start: int = 0, *, root: Path | None = None) -> str:
     """The same; '' if there is none, or it cannot be read."""
     try:
-        return log_tail(path, limit, start)
+        return log_tail(path, limit, start, root=root)
     except OSError:
         return ""
 
 
-def matching_lines(path: Path, text: bytes, most: int, limit: int, start: int = 0) -> str:
+def matching_lines(
+    path: Path, text: bytes, most: int, limit: int, start: int = 0, *, root: Path | None = None
+) -> str:
     """The last lines that contain a text; '' if there is none. Of a huge log its end is read, and
     nothing before `start`.
     """
     found: deque[bytes] = deque(maxlen=most)
     try:
-        with job_files.open_inside(path.parent, path) as stream:
+        with job_files.open_inside(root or path.parent, path) as stream:
             stream.seek(max(start, os.fstat(stream.fileno()).st_size - SEARCHED_BYTES))
             while line := stream.readline(LINE_BYTES):
                 if text in line:

@@ -35,6 +35,7 @@ EXAMPLES: list[Command] = [
     commands.Exclude(RUN, 2, ("ip-1", "ip-2.a.b")), commands.Cancel(RUN), commands.Status(RUN),
     commands.Export(RUN, "e-1", "s3://data/x"), commands.Export(RUN, "e-1", "s3://data/x", "all"),
     commands.Logs(RUN, 3), commands.Logs(RUN, 3, 10_000, "", 600), commands.Nodes(),
+    commands.Logs(RUN, 3, rank=0), commands.Logs(RUN, 3, node="ip-1.a.b"),
     commands.Checkout(RUN, 1, "s3://data/x", SHA),
 ]  # fmt: skip
 
@@ -86,6 +87,10 @@ def test_what_is_not_said_is_left_out_since_an_older_agent_may_not_know_it() -> 
     (["logs", "--run", RUN, "--attempt", "1\n"], "--attempt must be a whole number"),
     (["logs", "--run", RUN, "--attempt", "1", "--lines", "10001"],
      "--lines must be a whole number from 1 to 10000"),
+    (["logs", "--run", RUN, "--attempt", "1", "--rank=-1"],
+     "--rank must be a rank, a whole number from 0, got '-1'"),
+    (["logs", "--run", RUN, "--attempt", "1", "--node=$(x)"],
+     "--node must be the name of a Slurm node, got '$(x)'"),
     (["exclude", "--run", RUN, "--attempt", "1", "--nodes", "ip-1,$(x)"],
      "--nodes must be names of Slurm nodes, separated by commas; '$(x)'"),
     (["exclude", "--run", RUN, "--attempt", "1", "--nodes=-x"],

@@ -35,7 +35,7 @@ from trainyard_job.common.signals import FORWARDED
 
 from ..common import failure
 from ..common.failure import Failure
-from . import descendants, ended_well, environments, job_secrets, launchers
+from . import descendants, ended_well, environments, job_secrets, launchers, own_log, relay
 from .allocation import Allocation, Job, Node
 from .other_parts import OtherParts, let_others_say_the_same, tell
 from .out_of_memory import MemoryWatch
@@ -83,10 +83,15 @@ def _set_environment(job: Job, on_loopback: bool) -> None:
         os.chdir(job.work_dir)
 
 
-def _child(job: Job, node: Node, pipe: int) -> NoReturn:
-    """The process in which the job runs; it reports its own end through the pipe."""
+def _child(job: Job, node: Node, pipe: int, logs: Path | None) -> NoReturn:
+    """The process in which the job runs; it reports its own end through the pipe.
+
+    `logs`: where the ranks of this node write what they print.
+    """
     allocation = Allocation.of(job, node)
     _set_environment(job, allocation.on_loopback)
+    if logs is not None:
+        os.environ[own_log.DIRECTORY] = str(logs)
     try:
         end = launchers.named(job.recipe).run(allocation)
     except launchers.CannotLaunch as refused:
@@ -113,10 +118,14 @@ def _fitting(end: Failure) -> bytes:
     return text
 
 
-def _wait(pid: int, pipe: int, job: Job, error_file: Path) -> Failure:
+def _wait(pid: int, pipe: int, job: Job, error_file: Path, logs: relay.Relay | None) -> Failure:
     """Wait for the child, and join its own report with the end that the operating system saw."""
-    end = ended_well.judged(failure.of_status(descendants.wait_for(pid), pid), job.attempt_dir)
-    if left := descendants.end_all():
+    status = descendants.wait_for(pid)
+    left = descendants.end_all()
+    if logs is not None:
+        logs.finish()  # all who could write are dead, and what we say comes after it
+    end = ended_well.judged(failure.of_status(status, pid), job.attempt_dir)
+    if left:
         _say(
             f"{left} process{'' if left == 1 else 'es'} of the job outlived it and had to be killed"
         )
@@ -158,18 +167,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     daemon, memory = StepDaemon(os.environ), MemoryWatch()
     descendants.adopt_orphans()
     reader, writer = os.pipe()
+    logs = relay.directory(job.attempt_dir, node.name)
     pid = os.fork()
     if pid == 0:
         os.close(reader)
-        _child(job, node, writer)
+        _child(job, node, writer, logs)
     os.close(writer)
+    passing = relay.Relay(logs, Allocation.of(job, node).processes).start() if logs else None
     others = OtherParts(job.attempt_dir, pid)
     _forward_signals(pid, others)
     daemon.watch(pid)
     # While the child imports torch.
     threading.Thread(target=checkpoint.read_ahead, args=(job.checkpoint_dir,), daemon=True).start()
     end = daemon.blamed_for(
-        memory.blamed_for(others.blamed_for(_wait(pid, reader, job, job.error_file(node.name))))
+        memory.blamed_for(
+            others.blamed_for(_wait(pid, reader, job, job.error_file(node.name), passing))
+        )
     )
     tell(job.attempt_dir, end)
     _write_end(report, {**about, "ended": time.time(), **end.as_json()}, room)

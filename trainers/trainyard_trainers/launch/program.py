@@ -21,6 +21,7 @@ from trainyard_job.common.signals import FORWARDED
 
 from ..common import exceptions
 from ..common.failure import SECRETS, record, record_exception, without_secrets
+from . import own_log
 from .ended_well import Ending
 
 
@@ -56,6 +57,7 @@ def run(program: Sequence[str]) -> None:
         signal.signal(
             number, signal.SIG_DFL
         )  # torchrun's or launch's handlers came over the fork; the program starts clean
+    own_log.take()
     ending = Ending()
     sys.excepthook = show  # of a program that sets its own, that one counts
     try:

@@ -27,7 +27,7 @@ from trainyard_job.common.signals import FORWARDED
 
 from ..common import failure
 from ..common.failure import Failure
-from . import ended_well, loopback, program
+from . import ended_well, loopback, own_log, program
 from .allocation import Allocation
 
 #: What every rank must find in its environment, as torch's `env://` rendezvous reads it.
@@ -120,6 +120,7 @@ def _await_others(attempt_dir: Path) -> None:
 
 
 def _become(rank: str) -> None:
+    own_log.take()
     ctypes.CDLL(None).prctl(
         _PR_SET_PDEATHSIG, signal.SIGKILL
     )  # a rank whose launcher is dead must not go on writing

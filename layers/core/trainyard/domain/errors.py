@@ -84,6 +84,11 @@ class AttemptNotFound(NotFound):
     next_step = "Look at its attempts with GET /v1/runs/{id} or 'trainyard run show'."
 
 
+class LogNotKept(NotFound):
+    title = "That log was not kept"
+    next_step = "Leave rank and node out: the job's log has what all ranks printed last."
+
+
 class ClusterNotFound(NotFound):
     code = "cluster-not-found"
     title = "There is no such cluster"

@@ -12,6 +12,7 @@ from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from trainyard.app.runs.cancel_run import cancel_run
 from trainyard.app.runs.dry_run import dry_run_run
 from trainyard.app.runs.list_outputs import list_outputs, uri
+from trainyard.app.runs.rank_logs import Whose
 from trainyard.app.runs.read_logs import read_logs
 from trainyard.app.runs.read_metrics import read_metrics
 from trainyard.app.runs.read_sync import latest_sync
@@ -40,7 +41,8 @@ from trainyard.http.views import (
     TimelineEntry,
 )
 from trainyard.ports import Ports, Runs
-from trainyard_contracts.commands import LONGEST_SECONDS
+from trainyard_contracts.base import told
+from trainyard_contracts.commands import ALL_RANKS, HIGHEST_RANK, LONGEST_SECONDS, NODE_NAME
 from trainyard_contracts.specs import RunSpec
 
 TAGS = ["runs"]
@@ -258,6 +260,25 @@ def _readings(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
                 "before its end; some seconds more may come with it",
             ),
         ] = None,
+        rank: Annotated[
+            WholeNumber | None,
+            Query(
+                ge=0,
+                le=HIGHEST_RANK,
+                description="only what this rank printed; the job's launchers print elsewhere",
+            ),
+        ] = None,
+        node: Annotated[
+            str | None,
+            Query(
+                pattern=told(
+                    f"^{NODE_NAME.pattern}$",
+                    "must be the name of a Slurm node as the run shows it, such as ip-10-0-0-3",
+                ),
+                description="only what the ranks of this node printed, `lines` of each below a "
+                "line such as `==> rank 3 on ip-10-0-0-3 <==`",
+            ),
+        ] = None,
     ) -> Response[str]:
         log = read_logs(
             ports(),
@@ -267,6 +288,7 @@ def _readings(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
             lines=lines,
             contains=contains,
             since_seconds=since_seconds or 0,
+            whose=Whose(ALL_RANKS if rank is None else rank, node or ""),
         )
         return answer(LogView(kind=log.kind, attempt=log.attempt, source=log.source, text=log.text))
 

@@ -365,6 +365,89 @@ def test_a_log_is_shown_since_a_time_on_the_node_and_in_s3(client: Client, world
     assert wrong.json["errors"][0]["field"] == "sinceSeconds"
 
 
+def ready(world: World, record: Run) -> None:
+    now = world.clock.now()
+    cluster = Cluster(
+        name=record.cluster_name,
+        spec=record.spec.cluster.spec,
+        status="Ready",
+        created_at=now,
+        updated_at=now,
+    )
+    world.clusters.create(cluster)
+
+
+def test_a_ranks_log_is_read_on_the_node_and_then_in_s3(client: Client, world: World) -> None:
+    run_id = submitted(client)["id"]
+    record = stored(world, run_id, attempts=[Attempt(number=1, nodes=["ip-1", "ip-2"])])
+    ready(world, record)
+    path, asked = f"/v1/runs/{run_id}/logs", list[list[str]]()
+
+    def answer(_: Cluster, argv: list[str]) -> CommandResult:
+        asked.append(argv)
+        return CommandResult(0, json.dumps({"text": "of rank 1"}), "")
+
+    world.commands.answer = answer
+    found = client.get(path, query={"rank": 1, "sinceSeconds": 60}).json
+    assert (found["source"], found["text"]) == ("node", "of rank 1")
+    assert {"--rank=1", "--since=60"} <= {*asked[0]}
+    assert client.get(path, query={"node": "ip-2"}).json["text"] == "of rank 1"
+    assert "--node=ip-2" in asked[1]
+    kept = f"{record.prefix}/logs/attempt-1"
+    logs = [{"node": "ip-1", "rank": 1, "bytes": 5, "kept": 5}]
+    world.blobs.put(f"{kept}/rank-logs.json", json.dumps({"logs": logs}).encode())
+    world.blobs.put(f"{kept}/rank-1.log", b"kept\n")
+    found = client.get(path, query={"rank": 1}).json
+    assert (found["source"], found["text"]) == ("s3", "kept")
+
+
+def test_ranks_and_nodes_that_the_attempt_cannot_have_are_refused_with_those_it_has(
+    client: Client, world: World
+) -> None:
+    run_id = submitted(client)["id"]
+    record = stored(world, run_id, attempts=[Attempt(number=1, nodes=["ip-1", "ip-2"])])
+    path, job = f"/v1/runs/{run_id}/logs", record.spec.job
+    world_size = job.nodes * job.processes_per_node
+
+    def refused(field: str, **query: Any) -> str:
+        answer = client.get(path, query=query)
+        is_a_problem(answer, 400, "invalid-request")
+        return str(answer.fields[field])
+
+    assert f"ranks 0 to {world_size - 1}" in refused("rank", rank=world_size)
+    assert "whole number" in refused("rank", rank="one")
+    assert "attempt 1 was on ip-1, ip-2" in refused("node", node="ip-9")
+    assert "name of a Slurm node" in refused("node", node="$(x)")
+    assert "goes not with rank" in refused("node", node="ip-1", rank=0)
+    assert "kind=job" in refused("rank", rank=0, kind="lifecycle")
+    plain = job.model_copy(update={"recipe": "command"})
+    stored(world, run_id, spec=record.spec.model_copy(update={"job": plain}))
+    assert "ask for a node: its nodes are ip-1, ip-2" in refused("rank", rank=0)
+
+
+def test_an_attempt_without_logs_of_single_ranks_is_refused_in_words(
+    client: Client, world: World
+) -> None:
+    run_id = submitted(client)["id"]
+    now = world.clock.now()
+    record = stored(world, run_id, attempts=[Attempt(number=1)])
+    path, query = f"/v1/runs/{run_id}/logs", {"rank": 0}
+    ready(world, record)
+    lacks = json.dumps({"text": "", "lacks": True})
+    world.commands.answer = lambda *_: CommandResult(0, lacks, "")
+    assert client.get(path, query=query).json["source"] == "none", "it may come yet"
+    stored(world, run_id, attempts=[Attempt(number=1, ended_at=now)])
+    assert "has no logs of single ranks" in client.get(path, query=query).json["detail"]
+    words = "--rank is not an option of 'logs'"
+    world.commands.answer = lambda *_: CommandResult(1, json.dumps({"message": words}), "")
+    answer = client.get(path, query=query)
+    is_a_problem(answer, 502, "internal")
+    assert "ranks have no logs of their own" in answer.json["detail"]
+    world.commands.answer = lambda *_: CommandResult(0, json.dumps({"text": ""}), "")
+    world.blobs.put(f"{record.prefix}/logs/attempt-1.log", b"all\n")
+    assert "no logs of single ranks were kept" in client.get(path, query=query).json["detail"]
+
+
 def test_an_ended_run_shows_its_last_samples_however_long_ago_it_ended(
     client: Client, world: World
 ) -> None:

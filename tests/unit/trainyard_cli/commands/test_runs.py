@@ -334,6 +334,24 @@ def test_a_log_is_searched_and_nothing_found_is_said(
     assert api.requests[-1]["query"]["sinceSeconds"] == "600"
 
 
+def test_one_ranks_log_is_asked_for_and_one_node_goes_not_with_it(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]
+) -> None:
+    said = {"kind": "job", "attempt": 1, "source": "s3", "text": "of rank 0"}
+    api.answers[f"GET /v1/runs/{RUN}/logs"] = (200, said)
+    code, out, _ = trainyard("run", "logs", RUN, "--rank", "0")
+    assert (code, out) == (0, "of rank 0\n")
+    assert api.requests[-1]["query"]["rank"] == "0"
+    assert "node" not in api.requests[-1]["query"]
+    trainyard("run", "logs", RUN, "--node", "ip-1")
+    assert api.requests[-1]["query"]["node"] == "ip-1"
+    code, _, err = trainyard("run", "logs", RUN, "--node", "ip-1", "--rank", "0")
+    assert (code, "goes not with --rank" in err) == (2, True)
+    api.answers[f"GET /v1/runs/{RUN}/logs"] = (200, {**said, "text": ""})
+    assert "Nothing is in the log of rank 3" in trainyard("run", "logs", RUN, "--rank", "3")[2]
+    assert "in the logs of node ip-1" in trainyard("run", "logs", RUN, "--node", "ip-1")[2]
+
+
 def test_metrics_are_shown_as_a_curve_with_the_last_step_and_speed(
     api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]
 ) -> None:

@@ -153,6 +153,27 @@ def test_what_is_followed_since_a_time_is_asked_for_from_the_same_time_on(api: F
     assert asked[1] >= 60
 
 
+def test_a_nodes_ranks_are_followed_with_a_heading_where_another_one_goes_on(
+    api: FakeApi,
+) -> None:
+    zero, one = "==> rank 0 on ip-1 <==", "==> rank 1 on ip-1 <=="
+    texts = [
+        f"{zero}\na",
+        f"{zero}\na\n\n{one}\nx",
+        f"{zero}\na\n\n{one}\nx\ny",
+        f"{zero}\na\nb\n\n{one}\nx\ny",
+    ]
+    logs = [{"kind": "job", "attempt": 1, "source": "node", "text": text} for text in texts]
+    api.answers |= {
+        f"GET /v1/runs/{RUN}": [*[(200, a_run())] * 3, (200, a_run("Succeeded"))],
+        f"GET /v1/runs/{RUN}/logs": [(200, log) for log in logs],
+    }
+    lines: list[str] = []
+    client = Client.connect()
+    live.follow_log(client, RUN, lines.append, lines=9, kind="job", attempt=None, node="ip-1")
+    assert lines == [zero, "a", one, "x", "y", zero, "b"]
+
+
 @pytest.mark.parametrize(
     ("before", "now", "known"),
     [

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ...common.failure import Failure
-from .. import program
+from .. import own_log, program
 from ..allocation import Allocation
 
 #: What a node with an accelerator has in /dev.
@@ -47,6 +47,7 @@ def environment(*, has_accelerator: bool) -> dict[str, str]:
 # -- in each worker ------------------------------------------------------------------------------
 def main(command: Sequence[str]) -> None:
     """Run the program, which fails at once where Accelerate would train without its peers."""
+    own_log.take()
     state = importlib.import_module("accelerate.state")
     state.PartialState.__init__ = checked(
         state.PartialState.__init__, int(os.environ["WORLD_SIZE"])

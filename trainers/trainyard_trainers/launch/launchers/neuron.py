@@ -18,6 +18,7 @@ from trainyard_job.common.files import write_json
 
 from ...common import precompile
 from ...common.failure import Failure
+from .. import own_log
 from ..allocation import PORTS, Allocation
 from . import CannotLaunch
 
@@ -115,7 +116,10 @@ def precompiled(allocation: Allocation) -> None:
     if not whole.exists():
         record = allocation.job.attempt_dir / f"precompile-{allocation.node.name}.json"
         subprocess.run(
-            precompile_command(allocation, record), stdin=subprocess.DEVNULL, check=False
+            precompile_command(allocation, record),
+            env=own_log.kept_out(os.environ),  # what the compilations print is judged
+            stdin=subprocess.DEVNULL,
+            check=False,
         )  # the record says how it ended
         try:
             precompile.require_compiled(record)

@@ -1,4 +1,4 @@
-"""The tail of a run's job log or of its cluster's lifecycle log.
+"""The tail of a run's job log, of the logs of single ranks, or of its cluster's lifecycle log.
 
 A job's log is read live from the node, or from S3 when the attempt ended.
 """
@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trainyard.app.facts.situation import cluster_of
+from trainyard.app.runs import rank_logs
+from trainyard.app.runs.rank_logs import Whose
 from trainyard.domain.errors import (
     AgentTooOld,
     AttemptNotFound,
@@ -46,6 +48,7 @@ class Asked:
     lines: int
     contains: str
     since_seconds: int
+    whose: Whose
 
 
 def read_logs(
@@ -57,20 +60,25 @@ def read_logs(
     kind: Literal["job", "lifecycle"] = "job",
     contains: str = "",
     since_seconds: int = 0,
+    whose: Whose = Whose(),
 ) -> LogTail:
     """`contains`: only lines with this text, of the whole log and not of its end. `since_seconds`:
     only what was printed in so many last seconds, of an ended attempt before its end; 0: all.
+    `whose`: of which ranks.
 
-    Raises RunNotFound, AttemptNotFound, InvalidRequest, AgentTooOld (it cannot search).
+    Raises RunNotFound, AttemptNotFound, InvalidRequest, AgentTooOld (it cannot search, or keeps no
+    logs of single ranks), LogNotKept.
     """
     if since_seconds and kind == "lifecycle":
         words = "is for the job's log; leave it out, or ask for kind=job"
         raise InvalidRequest(
             "One parameter does not fit.", errors=[FieldError("sinceSeconds", words)]
         )
-    asked = Asked(lines, contains, since_seconds)
+    asked = Asked(lines, contains, since_seconds, whose)
     run = ports.runs.get(run_id)
     _check_attempt(run, attempt)
+    number = attempt or (run.attempt.number if run.attempt else None)
+    rank_logs.check(run, number, whose, kind)
     cluster = cluster_of(ports, run)
     if kind == "lifecycle":
         text = (
@@ -80,10 +88,29 @@ def read_logs(
         )
         text = _last(text, lines, contains) if contains else text
         return LogTail("lifecycle", None, "cloudwatch" if text else "none", text)
-    number = attempt or (run.attempt.number if run.attempt else None)
     if number is None:
         return LogTail("job", None, "none", "")
+    if whose.single:
+        return _of_ranks(ports, cluster, run, number, asked)
     return _stored(ports, run, number, asked) or _live(ports, cluster, run, number, asked)
+
+
+def _of_ranks(
+    ports: Ports, cluster: Cluster | None, run: Run, attempt: int, asked: Asked
+) -> LogTail:
+    """Refused is what an older version of Trainyard did not write."""
+    for key in run.log_keys(attempt):
+        kept = rank_logs.Kept(key, lambda name: _get(ports, name))
+        text = kept.text(asked.whose, asked.lines, asked.contains, asked.since_seconds)
+        if text is not None:
+            return LogTail("job", attempt, "s3", text)
+    found = _live(ports, cluster, run, attempt, asked)
+    if found.source == "none" and any(map(ports.blobs.head, run.log_keys(attempt))):
+        raise AgentTooOld(
+            "Of this attempt no logs of single ranks were kept: a version of Trainyard ran it that "
+            "wrote none, or they could not be kept; leave rank and node out."
+        )
+    return found
 
 
 def _check_attempt(run: Run, attempt: int | None) -> None:
@@ -128,8 +155,7 @@ def _since(body: bytes, times: bytes | None, seconds: int) -> bytes:
     marks = LogTimes.model_validate_json(times).marks
     if not marks:
         return body
-    begin = marks[-1].at - seconds
-    left = next((mark.left for mark in reversed(marks) if mark.at <= begin), len(body))
+    left = rank_logs.since(marks, marks[-1].at - seconds, len(body))
     return body[max(0, len(body) - left) :]
 
 
@@ -147,19 +173,40 @@ def _live(ports: Ports, cluster: Cluster | None, run: Run, attempt: int, asked: 
         return nothing
     try:
         found = asked.contains.encode().hex()
-        command = commands.Logs(run.id, attempt, asked.lines, found, asked.since_seconds)
+        command = commands.Logs(
+            run.id,
+            attempt,
+            asked.lines,
+            found,
+            asked.since_seconds,
+            asked.whose.rank,
+            asked.whose.node,
+        )
         result = ports.commands.run(cluster, command.argv(), timeout_seconds=20)
     except RetryableError:
         return nothing
-    options = [("contains", asked.contains), ("since", asked.since_seconds)]
-    if any(
-        given and f"--{name} {commands.UNKNOWN_OPTION}" in result.stdout for name, given in options
-    ):
-        raise AgentTooOld(
-            f"The agent of cluster '{cluster.name}' is from a version of Trainyard that cannot "
-            "search a log that still grows, by text or by time; its end can be read, and all of it "
-            "once the attempt has ended."
-        )
+    _refuse_old_agents(cluster.name, command, result.stdout)
     answer = commands.answer_of(result.stdout) if result.exit_code == 0 else None
-    text = commands.Tail.of(answer).text if answer else ""
-    return LogTail("job", attempt, "node", text) if text else nothing
+    tail = commands.Tail.of(answer or {})
+    if tail.lacks and any(one.number == attempt and one.ended_at for one in run.attempts):
+        raise AgentTooOld(
+            f"Attempt {attempt} has no logs of single ranks: its nodes have a version of Trainyard "
+            "that writes none, or its program was never started; leave rank and node out."
+        )
+    return LogTail("job", attempt, "node", tail.text) if tail.text else nothing
+
+
+def _refuse_old_agents(cluster: str, command: commands.Logs, said: str) -> None:
+    unknown = [name for name in command.options() if f"--{name} {commands.UNKNOWN_OPTION}" in said]
+    if not unknown:
+        return
+    if unknown[0] in ("rank", "node"):
+        raise AgentTooOld(
+            f"Cluster '{cluster}' is from a version of Trainyard in which ranks have no logs of "
+            "their own; leave rank and node out."
+        )
+    raise AgentTooOld(
+        f"The agent of cluster '{cluster}' is from a version of Trainyard that cannot search a log "
+        "that still grows, by text or by time; its end can be read, and all of it once the attempt "
+        "has ended."
+    )

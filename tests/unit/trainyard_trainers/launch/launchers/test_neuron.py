@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.support.launching import NODES, allocation
 
+from trainyard_trainers.launch import own_log
 from trainyard_trainers.launch.launchers import CannotLaunch, neuron
 
 
@@ -44,6 +45,7 @@ def test_training_is_refused_while_compilations_failed_and_compiles_once(
 ) -> None:
     """A stand-in for the compiler writes its record; nothing of Neuron runs here."""
     given = allocation(tmp_path, instanceType="ml.trn1.32xlarge")
+    monkeypatch.setenv(own_log.DIRECTORY, str(tmp_path))
 
     def stand_in(failed: int) -> None:
         record = {
@@ -51,7 +53,9 @@ def test_training_is_refused_while_compilations_failed_and_compiles_once(
             "reason": f"{failed} of 3 graphs failed to compile" if failed else "",
             "failedModules": [],
         }
-        write = f"import sys; open(sys.argv[1], 'w').write({json.dumps(record)!r})"
+        # What it prints is read and judged, so it gets no log of its own.
+        check = f"import os, sys; assert {own_log.DIRECTORY!r} not in os.environ"
+        write = f"{check}; open(sys.argv[1], 'w').write({json.dumps(record)!r})"
         monkeypatch.setattr(
             neuron, "precompile_command", lambda _, path: [sys.executable, "-c", write, str(path)]
         )
