@@ -77,7 +77,7 @@ def test_marks_that_a_job_wrote_are_passed_over(attempt: Path) -> None:
         b"1000 a.log 4 b.log 2\nx a.log 5\n1010 a.log\n1020 a.log y b.log 7\n\n1030 a.log 3\n\xff\n"
     )
     assert rank_logs.marks(attempt, "ip-1") == {
-        "a.log": [(1000, 4)],
+        "a.log": [(1030, 3)],
         "b.log": [(1000, 2), (1020, 7)],
     }
     assert rank_logs.marks(attempt, "ip-0") == {}
