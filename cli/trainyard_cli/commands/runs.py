@@ -30,6 +30,7 @@ from ..screen.output import (
 from ..screen.run_page import print_metrics, print_run
 from ..screen.snapshot import TERMINAL
 from ..spec_files import read_spec
+from .since import seconds
 from .submission import prepared, print_differences
 
 app = typer.Typer(no_args_is_help=True, help="Runs: one training job's whole life.")
@@ -317,10 +318,10 @@ def logs(
     since: Annotated[
         int | None,
         typer.Option(
-            metavar="SECONDS",
-            min=1,
-            max=8_640_000,
-            help="only what was printed since then, of an ended attempt before its end",
+            metavar="TIME",
+            parser=seconds(8_640_000),
+            help="only what was printed since then, such as 10m; of an ended attempt before its "
+            "end",
         ),
     ] = None,
     rank: Annotated[int | None, typer.Option(min=0, help="only what this rank printed")] = None,
@@ -389,10 +390,9 @@ def metrics(
     since: Annotated[
         int,
         typer.Option(
-            metavar="SECONDS",
-            min=1,
-            max=7 * 86400,
-            help="how far back, of an ended run from its end",
+            metavar="TIME",
+            parser=seconds(7 * 86400),
+            help="how far back, such as 2h; of an ended run from its end",
         ),
     ] = 86400,
 ) -> None:

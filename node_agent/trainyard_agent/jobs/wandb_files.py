@@ -67,8 +67,8 @@ class WandbFile:
             if left < _PIECE.size:  # filled with zeros
                 at += left
                 continue
-            if len(window) - at < _PIECE.size:
-                return
+            if len(window) - at < _PIECE.size or not any(window[at : at + _PIECE.size]):
+                return  # a filesystem may show the length of what is written before the bytes
             crc, length, kind = _PIECE.unpack_from(window, at)
             body = window[at + _PIECE.size : at + _PIECE.size + length]
             if length > left - _PIECE.size or not _WHOLE <= kind <= _LAST:

@@ -123,6 +123,17 @@ def test_a_row_that_is_being_written_is_read_when_it_is_whole(tmp_path: Path) ->
     assert file.read()[0] == [(7, {"loss": 0.5, "_step": 7.0})]
 
 
+def test_a_row_whose_bytes_are_not_there_yet_is_read_when_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "run-1.wandb"
+    body = written(logged(loss=0.5, _step=7), logged(loss=0.5, _step=8))
+    half = written(logged(loss=0.5, _step=7))
+    path.write_bytes(half + bytes(len(body) - len(half)))
+    file = WandbFile(tmp_path, path)
+    assert [step for step, _ in file.read()[0]] == [7]
+    path.write_bytes(body)
+    assert [step for step, _ in file.read()[0]] == [8]
+
+
 @pytest.mark.parametrize("at", [0, 4, 6, 20, -1])
 def test_after_a_damaged_row_nothing_is_believed(tmp_path: Path, at: int) -> None:
     good = written(logged(loss=0.5, _step=7))
