@@ -19,7 +19,15 @@ from tests.support.agent_cluster import (
     processes_with,
     sockets_of,
 )
-from tests.support.agent_jobs import TRAINER, event, node_named, put_bundle, submit
+from tests.support.agent_jobs import (
+    TRAINER,
+    UNHURRIED,
+    event,
+    node_named,
+    paced,
+    put_bundle,
+    submit,
+)
 from tests.support.repository import ROOT
 from tests.support.waiting import eventually
 
@@ -315,7 +323,8 @@ def test_old_knowledge_is_no_sign_against_a_node_that_trains(
     cluster: AgentCluster, run: str, still: str
 ) -> None:
     """A node's agent and slurmd are dead, its training is not: steps unseen have not stopped."""
-    node = node_named(cluster, train(cluster, run)[1])
+    node = node_named(cluster, train(cluster, run, arguments=UNHURRIED)[1])
+    paced(cluster, run)
     cluster.kill_agent(node)
     os.kill(
         int((cluster.directory / "run" / f"slurmd-{node.name}.pid").read_text()), signal.SIGKILL

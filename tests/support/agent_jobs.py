@@ -30,6 +30,20 @@ TRAINER = LIGHT_TRAINER.replace("def main() -> None:", LOCKSTEP).replace(
 )
 
 
+#: Steps so long that one counts as missing after 6 s, which no busy machine makes of a training
+#: that goes on. With steps of 20 ms it would after 0.4 s.
+UNHURRIED = ["--steps", "1000", "--step-seconds", "2", "--every", "1"]
+
+
+def paced(cluster: AgentCluster, run: str = RUN) -> None:
+    """Wait until the agent knows how long an unhurried job's steps take."""
+    eventually(
+        "three steps are known",
+        lambda: len(cluster.sink.of("CheckpointCommitted", runId=run)) >= 3,
+        20,
+    )
+
+
 def put_bundle(cluster: AgentCluster, attempt: int = 1, *, run: str = RUN, **changes: Any) -> str:
     """Store a bundle as the control plane does; returns its address."""
     bundle = {
