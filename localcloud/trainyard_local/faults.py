@@ -29,6 +29,7 @@ CHECKPOINT_WRITER = "checkpoint-save"
 #: No fault that passes by itself lasts longer.
 MAX_SECONDS = 3600
 RUN_ID = re.compile(r"run-[0-9a-z]+")
+INSTANCE_TYPE = re.compile(r"ml(\.[a-z0-9-]{1,32}){2}")
 CHECKPOINT = re.compile(r"step-(\d{12})-attempt-(\d+)")
 
 
@@ -55,7 +56,10 @@ def apply(cloud: LocalCloud, request: Mapping[str, Any]) -> dict[str, Any]:
 
     Returns what was done. Raises FaultError.
     """
-    kind, cluster = request.get("kind"), _cluster(cloud, request)
+    kind = request.get("kind")
+    if kind == "no-capacity":
+        return {"kind": kind, **no_capacity(cloud, request)}
+    cluster = _cluster(cloud, request)
     fault = FAULTS.get(str(kind), befall)
     return {"kind": kind, **fault(cluster, request)}
 
@@ -353,6 +357,19 @@ def cut_session(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, 
         raise FaultError("times: a whole number of sessions from 1 to 999")
     cluster.session_cuts.extend([(when, how)] * times)
     return {"when": when, "how": how, "sessions": len(cluster.session_cuts)}
+
+
+def no_capacity(cloud: LocalCloud, request: Mapping[str, Any]) -> dict[str, Any]:
+    """There is no new instance of a type in the whole cloud: {"type", "over"?}.
+
+    Nodes that are there stay.
+    """
+    wanted = str(request.get("type"))
+    if not INSTANCE_TYPE.fullmatch(wanted):
+        raise FaultError(f"type: '{wanted}' is none; give a type such as ml.p5.48xlarge")
+    scarce = of(cloud).settings.without_capacity
+    (scarce.discard if request.get("over") else scarce.add)(wanted)
+    return {"withoutCapacity": sorted(scarce)}
 
 
 FAULTS: dict[str, Callable[[LocalCluster, Mapping[str, Any]], dict[str, Any]]] = {

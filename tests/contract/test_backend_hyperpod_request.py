@@ -161,3 +161,39 @@ def test_a_users_tag_never_takes_the_place_of_ours() -> None:
     made = create_cluster_request(older, SETTINGS)
     assert {"Key": "trainyard:stage", "Value": "prod"} in made["Tags"]
     assert len([tag for tag in made["Tags"] if tag["Key"] == "trainyard:stage"]) == 1
+
+
+PLAN = "arn:aws:sagemaker:us-west-2:111122223333:training-plan/large-jobs"
+WAYS: dict[str, Any] = {
+    **RICH,
+    "instanceGroups": [
+        RICH["instanceGroups"][0],
+        {"name": "gpus", "role": "worker", "instanceType": "ml.p5.48xlarge", "count": 4},
+    ],
+    "capacity": [
+        {"trainingPlanArn": PLAN},
+        {"market": "spot", "instanceTypes": ["ml.p4d.24xlarge"]},
+        {"subnetIds": ["subnet-0123456789abcdef9"]},
+    ],
+}
+
+
+def test_each_way_of_a_spec_is_a_request_of_its_own_that_the_service_takes() -> None:
+    requests = []
+    for way in read_cluster_spec(WAYS).ways:
+        made = cluster(WAYS).changed(spec=way.spec)
+        requests.append(create_cluster_request(made, SETTINGS))
+        assert request_problems("sagemaker", "CreateCluster", requests[-1]) == []
+    workers = [request["InstanceGroups"][1] for request in requests]
+    assert [group["InstanceType"] for group in workers] == [
+        "ml.p5.48xlarge",
+        "ml.p4d.24xlarge",
+        "ml.p5.48xlarge",
+    ]
+    assert [group.get("TrainingPlanArn") for group in workers] == [PLAN, None, None]
+    assert [group.get("CapacityRequirements") for group in workers] == [None, {"Spot": {}}, None]
+    assert [request["VpcConfig"]["Subnets"] for request in requests] == [
+        WAYS["network"]["subnetIds"],
+        WAYS["network"]["subnetIds"],
+        ["subnet-0123456789abcdef9"],
+    ]

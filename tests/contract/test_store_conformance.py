@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import permutations
 from typing import Any
 
@@ -316,6 +317,22 @@ def test_the_name_of_a_deleted_cluster_may_be_used_again_by_the_next_generation(
     assert stores.clusters.get("demo") == again
     with pytest.raises(errors.ConflictError):
         stores.clusters.put(first.model_copy(update={"status": "Failed"}))
+
+
+def test_a_successor_takes_the_place_of_a_cluster_with_nothing_of_its_own(stores: Stores) -> None:
+    first = stores.clusters.create(new_cluster())
+    beat = first.created_at + timedelta(seconds=30)
+    stores.clusters.touch("demo", heartbeat_at=beat)
+    changes = {"generation": 2, "version": first.version + 1}
+    after = new_cluster(second=60).changed(**changes)
+    assert stores.clusters.succeed(first, after) == after
+    assert stores.clusters.get("demo") == after
+    assert stores.clusters.get("demo").last_heartbeat_at is None
+    with pytest.raises(errors.ConflictError):
+        stores.clusters.succeed(first, after)
+    with pytest.raises(errors.ConflictError):
+        stores.clusters.put(first.changed(status="Failed"))
+    assert [one.generation for one in stores.clusters.active()] == [2]
 
 
 def test_a_failed_cluster_that_still_exists_keeps_its_name(stores: Stores) -> None:

@@ -293,6 +293,12 @@ class MemoryClusters:
         self.stored[cluster.name] = fresh
         return fresh
 
+    def succeed(self, cluster: Cluster, successor: Cluster) -> Cluster:
+        if self.get(cluster.name).version != cluster.version:
+            raise errors.ConflictError(f"Cluster '{cluster.name}' was changed in between.")
+        self.stored[cluster.name] = read_stored(Cluster, successor.model_dump_json())
+        return self.stored[cluster.name]
+
     def list(self, *, limit: int, token: str | None) -> Page[Cluster]:
         read = [cluster for cluster in self.stored.values() if cluster.name not in self.broken]
         return page(read, limit, token, "clusters")

@@ -269,7 +269,7 @@ class Client:
         node: str | None = None,
         run: str | None = None,
         seconds: float | None = None,
-        **more: int | None,
+        **more: int | str | bool | None,
     ) -> Json:
         """Inject a fault into the local cloud; `more` holds the fault's own parameters.
 

@@ -188,6 +188,7 @@ def _print_cluster(context: Context, cluster: Json) -> None:
                 for group in cluster["spec"]["instanceGroups"]
             ),
             "made for": cluster.get("ownerRun"),
+            "capacity": _try(cluster),
             "arn": cluster.get("arn"),
             "problem": f"[red]{escape(problem['title'])}[/]: {escape(problem['detail'])}"
             if problem
@@ -195,6 +196,11 @@ def _print_cluster(context: Context, cluster: Json) -> None:
             "next step": escape(problem["nextStep"]) if problem else None,
         }
     )
+
+
+def _try(cluster: Json) -> str | None:
+    tries = cluster.get("tries") or []
+    return f"try {tries[-1]['number']}: {escape(tries[-1]['way'])}" if tries else None
 
 
 @nodes.command("ls")

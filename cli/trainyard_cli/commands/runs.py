@@ -531,6 +531,11 @@ _MARKS: dict[str, object] = {
 }
 
 
+def _hourly(one: Json) -> str:
+    price = one.get("hourlyUsd")
+    return "price not known" if price is None else f"{price:.2f} USD an hour"
+
+
 def print_plan(context: Context, plan: Json) -> None:
     """What a dry run answers."""
     if context.json:
@@ -543,6 +548,8 @@ def print_plan(context: Context, plan: Json) -> None:
             "price": None if price is None else f"{price:.2f} USD an hour",
         }
     )
+    for number, one in enumerate(plan.get("ways") or [], start=1):
+        out.print(f"way {number}: {escape(one['way'])} ({_hourly(one)})", soft_wrap=True)
     if plan.get("request"):
         out.print_json(data=plan["request"])
     elif plan.get("batchScript"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +54,14 @@ class Scope:
         return spec.instance_groups if isinstance(spec, HyperPodClusterSpec) else []
 
     @property
+    def ways(self) -> list[list[InstanceGroup]]:
+        """The groups as each way of the spec has them; as they stand where it names no ways."""
+        ways = self.cluster.ways if self.cluster is not None else []
+        specs = [way.spec for way in ways]
+        known = [spec.instance_groups for spec in specs if isinstance(spec, HyperPodClusterSpec)]
+        return known or [self.groups]
+
+    @property
     def unknown_backend(self) -> str | None:
         """The cluster's backend where doctor does not know its instances."""
         spec = self.cluster
@@ -63,12 +71,9 @@ class Scope:
     def filesystem(self) -> SharedFilesystem | None:
         return self.cluster.shared_filesystem if self.cluster else None
 
-    def instances(self) -> Counter[str]:
-        """How many instances of each type, spares included."""
-        wanted: Counter[str] = Counter()
-        for group in self.groups:
-            wanted[group.instance_type] += group.count + group.spares
-        return wanted
+    def instances(self) -> list[Counter[str]]:
+        """How many instances of each type each way needs, spares included."""
+        return [_counted(groups) for groups in self.ways]
 
     def subnets(self, account: Account) -> list[str]:
         """Of the spec, else of the stack's parameters."""
@@ -83,6 +88,13 @@ class Scope:
 
     def field(self, name: str) -> str:
         return f"{self.prefix}{name}"
+
+
+def _counted(groups: Iterable[InstanceGroup]) -> Counter[str]:
+    wanted: Counter[str] = Counter()
+    for group in groups:
+        wanted[group.instance_type] += group.count + group.spares
+    return wanted
 
 
 def _listed(text: str | None) -> list[str]:

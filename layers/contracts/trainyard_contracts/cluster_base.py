@@ -206,12 +206,51 @@ class GroupBase(Strict):
         """The type as EC2 names it."""
         return self.instance_type
 
+    @property
+    def on_demand(self) -> bool:
+        """Whether it is billed at the price list's price."""
+        return True
+
+
+#: Of a spec's list of other capacity.
+MOST_ENTRIES = 20
+
 
 class NodeRepair(NamedTuple):
     """How long a backend that repairs nodes by itself is waited for before another is asked for."""
 
     grace_seconds: int  # from the loss of the node
     announced_seconds: int  # from the moment when the backend says that it repairs this node
+
+
+class CapacityBase(Strict):
+    """One entry of a spec's list; what it does not name is as in the rest of the spec.
+
+    A backend's entry adds what its instances are chosen by.
+    """
+
+    subnet_ids: list[SubnetId] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=16,
+        description="in place of network.subnetIds, with the same security groups; the shared "
+        "filesystem must be reached from them",
+    )
+    try_for_seconds: int = Field(
+        default=600,
+        ge=0,
+        le=86400,
+        description="from AWS's first word that it has no such capacity until the next entry's "
+        "turn; where AWS gives up by itself, that comes at once",
+    )
+
+
+class Way(NamedTuple):
+    """One of the ways in which a cluster may be made."""
+
+    spec: ClusterBase  # which names no other way
+    words: str  # what is particular about it, such as 'ml.p5.48xlarge, spot'
+    try_for_seconds: int  # from AWS's first word that it has no such capacity
 
 
 class ClusterBase(Strict):
@@ -225,6 +264,7 @@ class ClusterBase(Strict):
     )
     backend: str
     instance_groups: Sequence[GroupBase]
+    capacity: Sequence[CapacityBase] = ()
     network: Network | None = Field(
         default=None,
         description="which the nodes join; default: the stack's SubnetIds and SecurityGroupIds",
@@ -302,6 +342,11 @@ class ClusterBase(Strict):
             if problem is not None:
                 raise ValueError(f"{field}: {problem}")
         return self
+
+    @property
+    def ways(self) -> list[Way]:
+        """The ways in which the cluster is tried, in order; [] where there is one only."""
+        return []
 
     def may_copy(self, source: S3Prefix) -> bool:
         """Whether the spec lets the nodes read these objects."""

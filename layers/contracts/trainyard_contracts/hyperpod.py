@@ -11,7 +11,14 @@ from pydantic import ConfigDict, Field
 from typing_extensions import TypeAliasType
 
 from .base import Lenient, Strict, matching, rule
-from .cluster_base import ClusterBase, GroupBase, NodeRepair
+from .cluster_base import (
+    MOST_ENTRIES,
+    CapacityBase,
+    ClusterBase,
+    GroupBase,
+    NodeRepair,
+    Way,
+)
 
 #: HyperPod reboots a node in one to three minutes; a replacement takes twenty to thirty.
 REPAIR_GRACE_SECONDS = 300
@@ -26,6 +33,16 @@ InstanceType = Annotated[
         max_length=64,
     ),
 ]
+TrainingPlanArn = Annotated[
+    str,
+    matching(
+        r"^arn:aws[a-z-]*:sagemaker:[a-z0-9-]*:[0-9]{12}:training-plan/.+$",
+        "must be the ARN of a training plan such as "
+        "arn:aws:sagemaker:us-east-1:123456789012:training-plan/large-models",
+        max_length=2048,
+    ),
+]
+Market = Literal["on-demand", "spot", "plan"]
 
 
 class EbsVolume(Strict):
@@ -52,6 +69,10 @@ class HyperPodGroup(GroupBase):
         "default: HyperPod decides",
     )
     ebs: EbsVolume | None = Field(default=None, description="a second volume for each of its nodes")
+    market: Literal["on-demand", "spot"] = Field(
+        default="on-demand",
+        description="'spot': for less, and AWS may take the nodes back; worker groups only",
+    )
     training_plan_arn: str | None = Field(
         default=None, description="of the SageMaker training plan that reserved the nodes' capacity"
     )
@@ -63,9 +84,69 @@ class HyperPodGroup(GroupBase):
         description="what HyperPod does to the nodes when it makes the group",
     )
 
+    @rule
+    def _markets(self) -> HyperPodGroup:
+        if self.market == "spot" and self.role != "worker":
+            raise ValueError("market: 'spot' is for worker groups only; remove it")
+        if self.market == "spot" and self.training_plan_arn is not None:
+            raise ValueError("market: a training plan's nodes are not spot; remove one of the two")
+        return self
+
     @property
     def ec2_type(self) -> str:
         return self.instance_type.removeprefix("ml.")
+
+    @property
+    def on_demand(self) -> bool:
+        return self.market == "on-demand" and self.training_plan_arn is None
+
+
+class HyperPodCapacity(CapacityBase):
+    """Other instances for the worker group."""
+
+    model_config = ConfigDict(title="Capacity")
+
+    instance_type: InstanceType | None = Field(
+        default=None, description="of the worker group; default: the group's own"
+    )
+    instance_types: list[InstanceType] = Field(
+        default_factory=list,
+        max_length=20,
+        description="in place of instanceType: several, tried one after the other",
+    )
+    market: Market | None = Field(
+        default=None,
+        description="'plan' needs trainingPlanArn; default: the group's own, or 'plan' with one",
+    )
+    training_plan_arn: TrainingPlanArn | None = Field(
+        default=None, description="of the SageMaker training plan that reserved the capacity"
+    )
+
+    @rule
+    def _plan(self) -> HyperPodCapacity:
+        if self.instance_type is not None and self.instance_types:
+            raise ValueError("instanceTypes: give one of 'instanceType' and 'instanceTypes'")
+        if self.market == "plan" and self.training_plan_arn is None:
+            raise ValueError("trainingPlanArn: market 'plan' needs the plan's ARN")
+        if self.market not in (None, "plan") and self.training_plan_arn is not None:
+            raise ValueError(
+                f"trainingPlanArn: its market is 'plan', and not '{self.market}'; remove one"
+            )
+        return self
+
+    def groups(self, group: HyperPodGroup) -> list[HyperPodGroup]:
+        """The worker group as this entry wants it, for each of its types."""
+        if self.training_plan_arn is not None:
+            group = group.changed(market="on-demand", training_plan_arn=self.training_plan_arn)
+        elif self.market is not None:
+            group = group.changed(market=self.market, training_plan_arn=None)
+        own = self.instance_type or group.instance_type
+        return [group.changed(instance_type=one) for one in self.instance_types or [own]]
+
+    def words(self, group: HyperPodGroup) -> str:
+        market = "training plan" if group.training_plan_arn else group.market.replace("-", " ")
+        where = f", in {' or '.join(self.subnet_ids)}" if self.subnet_ids else ""
+        return f"{group.instance_type}, {market}{where}"
 
 
 InstanceGroup = TypeAliasType("InstanceGroup", HyperPodGroup)
@@ -101,11 +182,51 @@ class HyperPodClusterSpec(ClusterBase):
         "scripts run; 'ProvisioningParameters': our scripts do both",
     )
 
+    capacity: list[HyperPodCapacity] = Field(
+        default_factory=list,
+        max_length=MOST_ENTRIES,
+        description="instances that are tried in this order, again and again until "
+        "limits.clusterDeadlineSeconds of the run, or for an hour; "
+        "default: those of instanceGroups",
+    )
+
     @rule
     def _slurm(self) -> HyperPodClusterSpec:
         if self.provisioning == "Continuous" and self.slurm_setup != "SlurmConfig":
             raise ValueError("slurmSetup: provisioning 'Continuous' needs slurmSetup 'SlurmConfig'")
         return self
+
+    @rule
+    def _capacity(self) -> HyperPodClusterSpec:
+        if self.capacity and len(self.workers()) > 1:
+            raise ValueError(
+                "capacity: it chooses the instances of one worker group, and this cluster has "
+                f"{len(self.workers())}; leave one, or remove capacity"
+            )
+        for number, entry in enumerate(self.capacity):
+            if entry.subnet_ids and self.network is None:
+                raise ValueError(
+                    f"capacity.{number}.subnetIds: they need security groups; "
+                    "give network with subnetIds and securityGroupIds, too"
+                )
+        return self
+
+    @property
+    def ways(self) -> list[Way]:
+        return [
+            Way(self._with(entry, group), entry.words(group), entry.try_for_seconds)
+            for entry in self.capacity
+            for worker in self.instance_groups
+            if worker.role == "worker"
+            for group in entry.groups(worker)
+        ]
+
+    def _with(self, entry: HyperPodCapacity, worker: HyperPodGroup) -> HyperPodClusterSpec:
+        groups = [worker if one.name == worker.name else one for one in self.instance_groups]
+        network = self.network
+        if network is not None and entry.subnet_ids:
+            network = network.changed(subnet_ids=entry.subnet_ids)
+        return self.changed(instance_groups=groups, network=network, capacity=[])
 
     @property
     def node_repair(self) -> NodeRepair | None:

@@ -13,7 +13,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Run, TimelineEntry, Wait
 from trainyard.domain.states import BackendStatus
-from trainyard_contracts.cluster_specs import ClusterSpec
+from trainyard_contracts.cluster_base import ClusterBase
 from trainyard_contracts.events import ClusterHeartbeat, Fact
 from trainyard_contracts.files import ExportedObject
 from trainyard_contracts.inputs import S3Prefix
@@ -232,6 +232,13 @@ class Clusters(Protocol):
 
     def put(self, cluster: Cluster) -> Cluster:
         """As Runs.put."""
+        ...
+
+    def succeed(self, cluster: Cluster, successor: Cluster) -> Cluster:
+        """Put the successor in the cluster's place, if that is stored as it is given.
+
+        Nothing that `touch` wrote is left. Raises errors.ConflictError.
+        """
         ...
 
     def list(self, *, limit: int, token: str | None) -> Page[Cluster]:
@@ -537,7 +544,7 @@ class Metrics(Protocol):
 
 
 class Prices(Protocol):
-    def hourly_usd(self, spec: ClusterSpec, product_of: Callable[[str], Product]) -> float | None:
+    def hourly_usd(self, spec: ClusterBase, product_of: Callable[[str], Product]) -> float | None:
         """On-demand price of the whole cluster per hour, or None if the price list does not say.
 
         `product_of` gives the product of an instance type; it is the backend's.

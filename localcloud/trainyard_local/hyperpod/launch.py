@@ -22,6 +22,10 @@ log = logging.getLogger(__name__)
 SCRIPTS_LATE_SECONDS = 10.0
 
 
+class NotToBeHad(LifecycleFailed):
+    """There is no instance of the node's type."""
+
+
 def create_continuously(cluster: ChangingCluster) -> None:
     """The controller, then login nodes, then InService.
 
@@ -147,7 +151,7 @@ def _not_to_be_had(cluster: ChangingCluster, node: Node) -> LifecycleFailed:
     node.status, node.message = "Failure", reason
     what = f"Failed to provision EC2 Instance {node.instance_id} in instance group {node.group}"
     note(cluster, "Instance", what, node, "Error", reason)
-    return LifecycleFailed([reason])
+    return NotToBeHad([reason], reason)
 
 
 def _run_lifecycle(cluster: ChangingCluster, node: Node) -> None:
@@ -196,5 +200,10 @@ def _log(cluster: ChangingCluster, node: Node, lines: list[str]) -> None:
 
 
 def provisioning_failure(node: Node, failed: LifecycleFailed) -> str:
-    """HyperPod's FailureMessage for an instance whose lifecycle scripts failed."""
+    """HyperPod's FailureMessage for an instance that could not be had, or whose scripts failed."""
+    if isinstance(failed, NotToBeHad):
+        return (
+            "We currently do not have sufficient capacity for the requested instance type(s). "
+            "Please try again."
+        )
     return f'Instance {node.instance_id} failed to provision with the following error: "{failed}"'

@@ -36,8 +36,9 @@ class Settings:
     notice_seconds: float = 15.0
     slurm_port: int = 21000
     duplicate_events: bool = False
-    #: Instance types of which there is none: what asks for them is tried again for ever.
-    without_capacity: frozenset[str] = frozenset()
+    #: Instance types of which there is none: what asks for them is tried again for ever. Faults
+    #: add types, and take them away.
+    without_capacity: set[str] = field(default_factory=set)
 
     @classmethod
     def from_env(cls, cloud: LocalCloud) -> Settings:
@@ -51,7 +52,7 @@ class Settings:
             slurm_port=int(
                 os.environ.get("TRAINYARD_LOCAL_SLURM_PORT", str(20000 + cloud.port % 100 * 100))
             ),
-            without_capacity=frozenset(
+            without_capacity=set(
                 filter(None, os.environ.get("TRAINYARD_LOCAL_WITHOUT_CAPACITY", "").split(","))
             ),
             duplicate_events=os.environ.get("TRAINYARD_LOCAL_DUPLICATE_EVENTS") == "1",

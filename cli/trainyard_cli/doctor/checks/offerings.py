@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from ..account import Account
 from ..findings import Finding
@@ -14,7 +15,8 @@ def check(account: Account, scope: Scope) -> Iterator[Finding]:
     if scope.unknown_backend is not None:
         yield _unknown(scope, scope.unknown_backend)
     zones = {subnet["AvailabilityZone"] for subnet in subnets_of(account, scope)}
-    types = sorted({group.instance_type.removeprefix("ml.") for group in scope.groups})
+    groups = chain.from_iterable(scope.ways)
+    types = sorted({group.instance_type.removeprefix("ml.") for group in groups})
     if not types:
         return
     offered = list(

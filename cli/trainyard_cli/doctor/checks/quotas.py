@@ -19,8 +19,8 @@ EBS = ("maximum size of ebs volume in gb for a sagemaker hyperpod cluster instan
 
 
 def check(account: Account, scope: Scope) -> Iterator[Finding]:
-    wanted = scope.instances()
-    if not wanted:
+    ways = [wanted for wanted in scope.instances() if wanted]
+    if not ways:
         return
     quotas = {
         str(quota["QuotaName"]).lower(): float(quota["Value"])
@@ -29,6 +29,14 @@ def check(account: Account, scope: Scope) -> Iterator[Finding]:
         )
     }
     used = _in_use(account)
+    found = (one for wanted in ways for one in _of_one_way(account, quotas, wanted, used))
+    yield from dict.fromkeys(found)
+    yield from _volumes(quotas, scope)
+
+
+def _of_one_way(
+    account: Account, quotas: dict[str, float], wanted: Counter[str], used: Counter[str]
+) -> Iterator[Finding]:
     for kind, count in sorted(wanted.items()):
         name = f"{kind} for cluster usage"
         if name.lower() not in quotas:
@@ -41,7 +49,6 @@ def check(account: Account, scope: Scope) -> Iterator[Finding]:
         elif quotas[name.lower()] < count + used[kind]:
             yield _short(name, quotas[name.lower()], count, used[kind])
     yield from _of_all(quotas, wanted, used)
-    yield from _volumes(quotas, scope)
 
 
 def _of_all(

@@ -78,6 +78,13 @@ class TableClusters:
             )
         return after
 
+    def succeed(self, cluster: Cluster, successor: Cluster) -> Cluster:
+        item = {**_key(successor.name), **_attributes(successor)}
+        values = {":before": number(cluster.version)}
+        if not self._table.put(item, condition="version = :before", values=values):
+            raise errors.ConflictError(f"cluster {cluster.name} was changed by someone else")
+        return successor
+
     def list(self, *, limit: int, token: str | None) -> Page[Cluster]:
         listed = self._table.listed(
             [_ACTIVE, _DELETED], before=page_tokens.decode(_QUERY, token), limit=limit + 1

@@ -14,7 +14,7 @@ from typing import Any
 from trainyard.aws.refusals import translated
 from trainyard.domain import errors
 from trainyard.ports import Product
-from trainyard_contracts.cluster_specs import ClusterSpec
+from trainyard_contracts.cluster_base import ClusterBase
 
 _LOG = logging.getLogger(__name__)
 
@@ -27,9 +27,14 @@ class PriceList:
         self._region = region
         self._known: dict[tuple[str, str], float] = {}
 
-    def hourly_usd(self, spec: ClusterSpec, product_of: Callable[[str], Product]) -> float | None:
+    def hourly_usd(self, spec: ClusterBase, product_of: Callable[[str], Product]) -> float | None:
         total = 0.0
         for group in spec.instance_groups:
+            if not group.on_demand:
+                _LOG.warning(
+                    "no price for cluster %s: group %s is not on demand", spec.name, group.name
+                )
+                return None
             try:
                 price = self._price(product_of(group.instance_type))
             except errors.TrainyardError as error:

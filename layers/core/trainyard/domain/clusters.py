@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 from itertools import chain
 from typing import Literal
 
+from trainyard.domain import capacity
+from trainyard.domain.capacity import Refusal, classify
 from trainyard.domain.facts import Book, ClusterEvent, ClusterState, LifecycleFailed
 from trainyard.domain.problems import problem
 from trainyard.domain.records import Cluster, Problem
@@ -40,10 +42,10 @@ SLURM_CHECK = "slurm-daemon"
 class ClusterDecision:
     """Where the cluster's machine goes next.
 
-    `stop`: the cluster is ready already, or someone deletes it.
+    `stop`: the cluster is ready already, or someone deletes it. `create`: its turn has come.
     """
 
-    next: Literal["await", "ready", "fail", "stop"]
+    next: Literal["await", "ready", "fail", "stop", "create"]
     reason: str
     problem: Problem | None = None
     in_service: bool = False
@@ -71,18 +73,33 @@ def judge(
     book = Book([fact for fact in facts if fact.at >= cluster.created_at])
     if cluster.problem is not None:
         return ClusterDecision("fail", cluster.problem.detail, cluster.problem)
+    if cluster.status == "Pending" and cluster.not_before is not None:
+        return _turn(cluster.not_before, now)
     if book.of(ClusterReady):
         return ClusterDecision("ready", "Every node joined Slurm and its agent is linked.")
-    found = _failure(cluster, book, seen, now, deadline_seconds)
+    deadline = cluster.try_until or cluster.created_at + timedelta(seconds=deadline_seconds)
+    found = _failure(cluster, book, seen, now, deadline)
     if found is not None:
         return ClusterDecision("fail", found.detail, found)
-    deadline = cluster.created_at + timedelta(seconds=deadline_seconds)
-    left = max(1, min(LOOK_SECONDS, int((deadline - now).total_seconds()) + 1))
+    next_look = min(filter(None, (deadline, capacity.gives_up_at(cluster, book))))
+    left = max(1, min(LOOK_SECONDS, int((next_look - now).total_seconds()) + 1))
     return ClusterDecision(
         "await",
         _reason(book, seen),
         in_service=seen is not None and seen.status == BackendStatus.IN_SERVICE,
         timeout_seconds=left,
+    )
+
+
+def _turn(begins: datetime, now: datetime) -> ClusterDecision:
+    """A cluster that is tried again waits for its turn."""
+    left = int((begins - now).total_seconds()) + 1
+    if now >= begins:
+        return ClusterDecision("create", "Its turn has come.", timeout_seconds=1)
+    return ClusterDecision(
+        "await",
+        f"AWS had no capacity in any way; it is asked again at {begins:%H:%M:%S} UTC.",
+        timeout_seconds=min(left, LOOK_SECONDS),
     )
 
 
@@ -114,7 +131,7 @@ def _reason(book: Book, seen: Seen | None) -> str:
 
 
 def _failure(
-    cluster: Cluster, book: Book, seen: Seen | None, now: datetime, deadline_seconds: int
+    cluster: Cluster, book: Book, seen: Seen | None, now: datetime, deadline: datetime
 ) -> Problem | None:
     age = (now - cluster.created_at).total_seconds()
     if seen is not None and seen.status == BackendStatus.FAILED:
@@ -148,11 +165,11 @@ def _failure(
             "cluster-failed",
             f"Cluster '{cluster.name}' was deleted outside Trainyard while it was made.",
         )
-    if age >= deadline_seconds:
-        return _overdue(
-            book, f"Cluster '{cluster.name}' was not ready within {deadline_seconds} s."
-        )
-    return None
+    if now >= deadline:
+        began = cluster.tries[0].began_at if cluster.tries else cluster.created_at
+        seconds = round((deadline - began).total_seconds())
+        return _overdue(book, f"Cluster '{cluster.name}' was not ready within {seconds} s.")
+    return capacity.refused(cluster, book, now)
 
 
 def _overdue(book: Book, late: str) -> Problem:
@@ -161,9 +178,9 @@ def _overdue(book: Book, late: str) -> Problem:
     Continuous provisioning never fails, but tries again without end; its events say why.
     """
     reasons = [fact.failure_message for fact in book.of(ClusterEvent) if fact.failure_message]
-    capacity = [reason for reason in reasons if "sufficient capacity" in reason.lower()]
-    if capacity:
-        return problem("no-capacity", f"{late} AWS said: {capacity[-1]}")
+    wanting = [reason for reason in reasons if classify(reason) == Refusal.CAPACITY]
+    if wanting:
+        return problem("no-capacity", f"{late} AWS said: {wanting[-1]}")
     return problem("cluster-deadline", f"{late} AWS said: {reasons[-1]}" if reasons else late)
 
 
@@ -172,6 +189,6 @@ def failure(message: str) -> Problem:
     lower = message.lower()
     if "lifecycle script" in lower or "lifecycle scripts" in lower:
         return problem("lifecycle-failed", message)
-    if "capacity" in lower:
+    if classify(message) == Refusal.CAPACITY:
         return problem("no-capacity", message)
     return problem("cluster-failed", message)

@@ -40,6 +40,23 @@ class ClusterFailed(Fact):
     reason: str = ""
 
 
+class CapacityTried(Fact):
+    """The cluster is asked of AWS in one of the ways that its spec names."""
+
+    number: int = 1
+    way: str = ""
+    hourly_usd: float | None = None
+    begins_at: datetime | None = None
+
+
+class CapacityRefused(Fact):
+    """AWS had no capacity in this way; the next one is tried when what was made is gone."""
+
+    number: int = 1
+    way: str = ""
+    reason: str = ""
+
+
 class ClusterDeleted(Fact):
     """AWS has the cluster no more."""
 
@@ -121,9 +138,9 @@ class IdleAndSilent(Fact):
 
 
 OWN: tuple[type[Fact], ...] = (
-    ClusterFailed, ClusterDeleted, ClusterLost, ClusterState, ClusterEvent, LifecycleFailed,
-    NodeHealth, CancelRequested, ExportRequested, ResumeRequested, UnsavedRun, SavedRun,
-    IdleAndSilent,
+    ClusterFailed, CapacityTried, CapacityRefused, ClusterDeleted, ClusterLost, ClusterState,
+    ClusterEvent, LifecycleFailed, NodeHealth, CancelRequested, ExportRequested, ResumeRequested,
+    UnsavedRun, SavedRun, IdleAndSilent,
 )  # fmt: skip
 #: Those that say of which attempt they are, and of which run.
 OF_AN_ATTEMPT = (RunEvent, MeetingEvent)

@@ -220,6 +220,19 @@ def _told(event: facts.ClusterEvent) -> str:
     )
 
 
+def _tried(event: facts.CapacityTried) -> str:
+    price = "price not known" if event.hourly_usd is None else f"{event.hourly_usd:g} USD an hour"
+    begins = f" It begins at {event.begins_at:%H:%M:%S} UTC." if event.begins_at else ""
+    return f"Try {event.number} for capacity: {event.way} ({price}).{begins}"
+
+
+def _no_capacity(event: facts.CapacityRefused) -> str:
+    return (
+        f"AWS has no capacity for try {event.number} ({event.way}). {event.reason.rstrip('.')}. "
+        "What was made of it is deleted before the next try."
+    )
+
+
 def _health(event: facts.NodeHealth) -> str:
     judged = f"{event.instance_id} is {event.status} ({event.reason})"
     return f"AWS's health agent says {judged}; its repair action: {event.repair_action}."
@@ -263,6 +276,8 @@ KINDS: dict[type[Fact], Kind] = {
     facts.ClusterFailed: _kind(
         lambda fact: f"Cluster '{fact.cluster_name}' failed: {fact.reason}", "cluster", "outcome"
     ),
+    facts.CapacityTried: _kind(_tried, "cluster"),
+    facts.CapacityRefused: _kind(_no_capacity),
     facts.ClusterLost: _kind(lambda fact: fact.reason, "cluster", "outcome", "export"),
     facts.ClusterDeleted: _kind(
         lambda fact: f"Cluster '{fact.cluster_name}' is deleted.",

@@ -321,6 +321,19 @@ class Run(Record):
         return self.status in TERMINAL
 
 
+class CapacityTry(Record):
+    """One way in which a cluster was tried; the newest one's result is the cluster itself."""
+
+    number: int = Field(description="from 1; after the last way the first one comes again")
+    way: str = Field(description="such as 'ml.p5.48xlarge, spot'")
+    hourly_usd: float | None = Field(
+        default=None, description="of all its nodes; null where the price list does not say"
+    )
+    began_at: datetime = Field(description="or begins, where it waits for the next round")
+    ended_at: datetime | None = None
+    reason: str = Field(default="", description="why it ended, in AWS's words")
+
+
 class Cluster(Record):
     """A cluster we made (or are making). Only the cluster and teardown state machines write it."""
 
@@ -339,6 +352,17 @@ class Cluster(Record):
     last_used_at: datetime | None = None
     last_heartbeat_at: datetime | None = None
     create_requested: bool = False
+    asked: ClusterSpec | None = Field(
+        default=None, description="what was asked for, where spec is one of the ways that it names"
+    )
+    tries: list[CapacityTry] = Field(default_factory=list)
+    try_until: datetime | None = Field(
+        default=None, description="no way is tried any more, and none lasts longer"
+    )
+    not_before: datetime | None = Field(
+        default=None, description="it is not created earlier: AWS had no capacity in any way"
+    )
+    given_up: bool = Field(default=False, description="nobody wants another try")
     signs_events: bool = Field(
         default=False, description="its agents sign what they report; older ones do not"
     )

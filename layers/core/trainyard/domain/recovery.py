@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from trainyard.domain import causes, closing, nodes
+from trainyard.domain.capacity import next_try
 from trainyard.domain.clusters import without_slurm
 from trainyard.domain.decisions import Decision, Draft, Next
 from trainyard.domain.facts import Book, CancelRequested, ExportRequested
@@ -24,7 +25,7 @@ from trainyard.domain.records import (
     Problem,
     Run,
 )
-from trainyard_contracts.events import ExportFinished, Fact
+from trainyard_contracts.events import ExportFinished, Fact, NodeUnhealthy
 
 #: So long after its cluster's own deadline the run gives up too. The cluster's machine goes first,
 #: for it knows the reason better.
@@ -128,6 +129,9 @@ def _cluster(draft: Draft) -> None:
     """No training without a ready cluster: wait for it, or stop with the cluster's own problem."""
     cluster = draft.cluster
     if draft.cluster_ready:
+        assert cluster is not None
+        if draft.run.owns_cluster and draft.run.cluster_generation != cluster.generation:
+            draft.change(cluster_generation=cluster.generation)
         return
     found = _cluster_problem(draft)
     if found is None:
@@ -154,6 +158,8 @@ def _cluster_problem(draft: Draft) -> Problem | None:
         return problem("cluster-not-found", f"No cluster is named '{run.cluster_name}'.")
     if cluster.status not in ("Failed", "Deleting", "Deleted"):
         return None
+    if next_try(cluster, draft.now) is not None:
+        return None
     return cluster.problem or problem(
         "cluster-failed", f"It became {cluster.status} while the run needed it."
     )
@@ -171,10 +177,15 @@ def _cluster_deadline(draft: Draft) -> None:
         draft.note("cluster-deadline", "ClusterDeadline", reason)
     else:
         down = without_slurm(draft.book) if draft.cluster is not None else None
-        waiting = f"Waiting for cluster '{draft.run.cluster_name}'"
-        draft.status(
-            "Provisioning", f"{waiting}: {down.detail}" if down else f"{waiting} to be ready."
-        )
+        draft.status("Provisioning", _waiting_for(draft, down))
+
+
+def _waiting_for(draft: Draft, down: NodeUnhealthy | None) -> str:
+    tries = draft.cluster.tries if draft.cluster is not None else []
+    said = f"try {tries[-1].number} for capacity, {tries[-1].way}." if tries else ""
+    waiting = f"Waiting for cluster '{draft.run.cluster_name}'"
+    why = down.detail if down is not None else said
+    return f"{waiting}: {why}" if why else f"{waiting} to be ready."
 
 
 def _attempt(draft: Draft) -> None:

@@ -372,6 +372,13 @@ class MetricsView(View):
         )
 
 
+class WayView(View):
+    """A way in which the cluster would be tried."""
+
+    way: str = Field(description="such as 'ml.p5.48xlarge, spot'")
+    hourly_usd: float | None = Field(description="null where the price list does not say")
+
+
 class PlanView(View):
     """What would be sent, but is not: the backend's exact request, files with sizes, the price."""
 
@@ -381,6 +388,10 @@ class PlanView(View):
     batch_script: str | None = None
     hourly_usd: float | None = None
     warnings: list[str] = Field(default_factory=list)
+    ways: list[WayView] = Field(
+        default_factory=list,
+        description="of a spec with capacity, in order; request and price are of the first",
+    )
 
     @classmethod
     def of_plan(cls, plan: DryRun) -> Self:
@@ -391,7 +402,21 @@ class PlanView(View):
             batch_script=plan.batch_script,
             hourly_usd=plan.hourly_usd,
             warnings=plan.warnings,
+            ways=[WayView(way=way, hourly_usd=price) for way, price in plan.ways],
         )
+
+
+class CapacityTry(View):
+    """One way in which a cluster was tried."""
+
+    number: int = Field(description="from 1")
+    way: str = Field(description="such as 'ml.p5.48xlarge, spot'")
+    hourly_usd: float | None = Field(
+        description="of all its nodes; null where the price list does not say"
+    )
+    began_at: datetime
+    ended_at: datetime | None
+    reason: str = Field(description="why it ended, in AWS's words")
 
 
 class ClusterView(View):
@@ -413,12 +438,18 @@ class ClusterView(View):
         description="a person gave up what only it holds, and people's jobs on it"
     )
     problem: Problem | None
+    tries: list[CapacityTry] = Field(
+        description="of a spec with capacity; the newest is the one that spec shows"
+    )
 
     @classmethod
     def of(cls, record: BaseModel, **other: Any) -> Self:
         assert isinstance(record, records.Cluster)
         return super().of(
-            record, problem=Problem.of(record.problem) if record.problem else None, **other
+            record,
+            problem=Problem.of(record.problem) if record.problem else None,
+            tries=[CapacityTry.of(one) for one in record.tries],
+            **other,
         )
 
 

@@ -107,7 +107,15 @@ def test_a_dry_run_answers_the_plan_and_does_nothing(client: Client) -> None:
     answer = client.post("/v1/runs", spec(), query={"dryrun": "true"})
     assert answer.status == 200
     plan = answer.json
-    assert plan.keys() == {"operation", "request", "files", "batchScript", "hourlyUsd", "warnings"}
+    assert plan.keys() == {
+        "operation",
+        "request",
+        "files",
+        "batchScript",
+        "hourlyUsd",
+        "warnings",
+        "ways",
+    }
     assert plan["operation"]
     assert "srun" in plan["batchScript"]
     assert client.get("/v1/runs").json["runs"] == []

@@ -220,6 +220,9 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
     ("training_plans", lambda a, s: (
         group(s).update(trainingPlanArn=PLAN),
         a["sagemaker:DescribeTrainingPlan"].update(Status="Expired")), "failure", "Expired"),
+    ("training_plans", lambda a, s: (
+        s["cluster"]["spec"].update(capacity=[{}, {"trainingPlanArn": PLAN}]),
+        a["sagemaker:DescribeTrainingPlan"].update(Status="Failed")), "failure", "Failed"),
     ("budgets", lambda a, _:
         first(a, "budgets:DescribeBudgets", "Budgets")["CalculatedSpend"]["ActualSpend"].update(
             Amount="1000"), "warning", "are spent"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trainyard.app.clusters.cluster_tries import in_its_first_way
 from trainyard.domain import names
 from trainyard.domain.errors import (
     ClusterExists,
@@ -44,6 +45,7 @@ def create_cluster(
     )
     stored = _repeated(ports, record)
     if stored is None:
+        record = in_its_first_way(ports, record)
         try:
             stored = ports.clusters.create(record)
         except ClusterExists:
@@ -101,7 +103,7 @@ def _repeated(ports: Ports, record: Cluster) -> Cluster | None:
         return None
     if known.idempotency_key != record.idempotency_key:
         return None
-    if known.spec != record.spec:
+    if (known.asked or known.spec) != (record.asked or record.spec):
         field = FieldError(
             "idempotency-key",
             "was used with another body for this cluster; use a new one for a new request",

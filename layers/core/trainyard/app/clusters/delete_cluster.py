@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trainyard.app.clusters.cluster_tries import give_up
 from trainyard.app.clusters.cluster_use import blocker_of
 from trainyard.app.clusters.create_cluster import start_teardown
 from trainyard.domain.errors import ClusterInUse, RecordUnreadable
@@ -33,6 +34,7 @@ def delete_cluster(ports: Ports, name: str, *, force: bool = False) -> Cluster:
         raise ClusterInUse(reason, next_step=_next_step(ports, name))
     if force:
         cluster = ports.clusters.put(cluster)
+    cluster = give_up(ports, cluster)
     start_teardown(ports, cluster)
     return cluster
 

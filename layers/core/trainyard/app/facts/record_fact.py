@@ -15,8 +15,10 @@ from pydantic import ValidationError
 
 from trainyard.app.facts.situation import all_checkpoints, silent_since
 from trainyard.app.facts.waking import wake_cluster, wake_run
+from trainyard.domain.capacity import first_word
 from trainyard.domain.errors import ClusterNotFound, RunNotFound, TrainyardError
 from trainyard.domain.facts import (
+    Book,
     ClusterEvent,
     ClusterState,
     attempt_of,
@@ -37,6 +39,7 @@ from trainyard_contracts.events import (
     ClusterHeartbeat,
     ClusterReady,
     ExportFinished,
+    Fact,
     MeetingEvent,
     RunEvent,
     RunRestored,
@@ -336,7 +339,9 @@ def _backend_event(ports: Ports, kind: str, read: BackendEvent | str) -> Recorde
     if not isinstance(read.fact, ClusterState):
         for run in ports.runs.on_cluster(cluster.name):
             ports.runs.record(run.id, read.fact, line)
-    woken = wake_cluster(ports, cluster.name, type(read.fact))
+    woken = wake_cluster(
+        ports, cluster.name, None if _first_refusal(ports, cluster, read.fact) else type(read.fact)
+    )
     return Recorded(
         "recorded",
         line,
@@ -345,6 +350,18 @@ def _backend_event(ports: Ports, kind: str, read: BackendEvent | str) -> Recorde
         cluster.name,
         woken=(cluster.name,) if woken else (),
     )
+
+
+def _first_refusal(ports: Ports, cluster: Cluster, fact: Fact) -> bool:
+    """Whether AWS says for the first time that it has no capacity for a try.
+
+    Its time runs from now, so the cluster's machine must look.
+    """
+    if not cluster.tries or not isinstance(fact, ClusterEvent):
+        return False
+    told = Book(ports.clusters.facts(cluster.name)).of(ClusterEvent)
+    first = first_word(one for one in told if one.at >= cluster.created_at)
+    return first is not None and first.id == fact.id
 
 
 def _with_reason(ports: Ports, cluster: Cluster, read: BackendEvent) -> BackendEvent:

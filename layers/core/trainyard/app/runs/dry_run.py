@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trainyard.app.clusters.create_cluster import check_spec
@@ -14,6 +14,7 @@ from trainyard.domain import names, recipes, results
 from trainyard.domain.errors import UploadIncomplete
 from trainyard.domain.records import Cluster
 from trainyard.ports import Ports
+from trainyard_contracts.cluster_base import ClusterBase
 from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.specs import RunSpec
 
@@ -34,6 +35,8 @@ class DryRun:
     batch_script: str | None
     hourly_usd: float | None
     warnings: list[str] = field(default_factory=list)
+    #: Of a spec with several ways, in order, each with its price an hour; the first is shown.
+    ways: list[tuple[str, float | None]] = field(default_factory=list)
 
 
 def dry_run_run(ports: Ports, spec: RunSpec) -> DryRun:
@@ -49,9 +52,7 @@ def dry_run_run(ports: Ports, spec: RunSpec) -> DryRun:
     plan = dry_run_cluster(
         ports, spec.cluster.spec, name=names.cluster_for_run(spec.cluster.spec.name, PLACEHOLDER)
     )
-    return DryRun(
-        plan.operation, plan.request, plan.files, script, plan.hourly_usd, warnings + plan.warnings
-    )
+    return replace(plan, batch_script=script, warnings=warnings + plan.warnings)
 
 
 def _code_warnings(ports: Ports, spec: RunSpec) -> list[str]:
@@ -69,16 +70,19 @@ def dry_run_cluster(ports: Ports, spec: ClusterSpec, *, name: str | None = None)
     check_spec(ports, spec)
     now = ports.clock.now()
     named = spec.changed(name=name) if name else spec
-    record = Cluster(name=named.name, spec=named, created_at=now, updated_at=now)
+    shown = named.ways[0].spec if named.ways else named
+    record = Cluster(name=named.name, spec=shown, created_at=now, updated_at=now)
     request = ports.backend(record).plan(record)
-    price = _price(ports, spec)
+    ways = [(way.words, _price(ports, way.spec)) for way in named.ways]
+    price = ways[0][1] if ways else _price(ports, shown)
     warnings = (
         []
         if price is not None
         else ["The price list does not say what these instances cost; look it up before you start."]
     )
-    return DryRun(request.operation, request.request, dict(request.files), None, price, warnings)
+    files = dict(request.files)
+    return DryRun(request.operation, request.request, files, None, price, warnings, ways)
 
 
-def _price(ports: Ports, spec: ClusterSpec) -> float | None:
+def _price(ports: Ports, spec: ClusterBase) -> float | None:
     return ports.prices.hourly_usd(spec, ports.backend(spec).product)

@@ -13,6 +13,7 @@ from trainyard.app.runs.inputs import check_inputs
 from trainyard.app.runs.start_from import check_start
 from trainyard.app.runs.uploads import check_code
 from trainyard.domain import names, results
+from trainyard.domain.capacity import next_try
 from trainyard.domain.errors import (
     ClusterInUse,
     ClusterNotFound,
@@ -121,7 +122,8 @@ def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
             "list clusters with 'trainyard cluster ls' (GET /v1/clusters), or give cluster.spec",
         )
         raise ClusterNotFound(missing.detail, errors=[field]) from None
-    if cluster.status in ("Failed", "Deleting", "Deleted"):
+    going = cluster.status in ("Failed", "Deleting", "Deleted")
+    if going and next_try(cluster, ports.clock.now()) is None:
         raise ClusterInUse(
             f"Cluster '{cluster.name}' is {cluster.status}; it takes no new run.",
             next_step="Name a cluster that is Ready, "

@@ -11,10 +11,9 @@ from botocore.exceptions import ParamValidationError
 from trainyard.aws import refusals
 from trainyard.aws.refusals import Refusal
 from trainyard.domain import errors
+from trainyard.domain.capacity import Refusal as Kind
+from trainyard.domain.capacity import classify
 
-_NO_CAPACITY = re.compile(
-    r"sufficient.{0,20}capacity|capacity.{0,40}(not available|unavailable)", re.IGNORECASE
-)
 #: "Could not assume role <arn>. Please ensure that the role exists and allows principal
 #: 'sagemaker.amazonaws.com' ...".
 _ROLE = re.compile(
@@ -83,7 +82,7 @@ def _judged(refusal: Refusal) -> errors.TrainyardError:
         )
     if refusal.code in ("AccessDenied", "AccessDeniedException"):
         return Denied(refusal.text)
-    if _NO_CAPACITY.search(refusal.message):
+    if classify(refusal.message, refusal.code) == Kind.CAPACITY:
         return errors.NoCapacity(refusal.text)
     return errors.BackendRejected(refusal.text, next_step=_next_step(refusal))
 

@@ -169,6 +169,8 @@ def _group(
         request["OnStartDeepHealthChecks"] = list(group.deep_health_checks)
     if group.training_plan_arn is not None:
         request["TrainingPlanArn"] = group.training_plan_arn
+    if group.market == "spot":
+        request["CapacityRequirements"] = {"Spot": {}}
     if spec.slurm_setup == "SlurmConfig":
         request["SlurmConfig"] = _slurm(spec, group)
     return request

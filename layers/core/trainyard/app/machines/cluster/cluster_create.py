@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from trainyard.app.machines.cluster.tell_tries import tell_try
 from trainyard.app.machines.inputs import StepInput
 from trainyard.domain.errors import BackendRejected, ClusterExists
 from trainyard.domain.problems import problem
@@ -20,6 +21,9 @@ def cluster_create(ports: Ports, given: StepInput) -> dict[str, Any]:
     cluster = ports.clusters.get(given.cluster_name)
     if cluster.status != "Pending" or cluster.generation != given.generation:
         return {"created": False}
+    tell_try(ports, cluster)
+    if cluster.not_before is not None and ports.clock.now() < cluster.not_before:
+        return {"created": False, "reason": "Its turn has not come."}
     ports.secrets.ensure(places.agent_key_secret(ports.config.secret_prefix, cluster.name))
     if not cluster.create_requested:
         cluster = _put(ports, cluster, create_requested=True)

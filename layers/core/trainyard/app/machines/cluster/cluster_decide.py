@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from trainyard.app.clusters.cluster_tries import deadline_seconds
 from trainyard.app.machines.inputs import StepInput
 from trainyard.domain.clusters import ClusterDecision, Seen, judge
-from trainyard.domain.errors import RecordUnreadable, RunNotFound
 from trainyard.domain.records import Cluster
 from trainyard.domain.states import BackendStatus, NodeState
 from trainyard.ports import BackendCluster, Ports
-
-DEFAULT_DEADLINE_SECONDS = 3600
-#: The most that a spec may ask for.
-LONGEST_DEADLINE_SECONDS = 86400
 
 
 def cluster_decide(ports: Ports, given: StepInput) -> dict[str, Any]:
@@ -65,18 +61,3 @@ def _controller(ports: Ports, cluster: Cluster, known: BackendCluster) -> NodeSt
         return None
     node = ports.backend(cluster).controller(cluster)
     return node.status if node is not None else None
-
-
-def deadline_seconds(ports: Ports, cluster: Cluster) -> int:
-    """The limit of the run that the cluster was made for, or an hour.
-
-    The longest where this version cannot read the run.
-    """
-    if cluster.owner_run is None:
-        return DEFAULT_DEADLINE_SECONDS
-    try:
-        return ports.runs.get(cluster.owner_run).spec.limits.cluster_deadline_seconds
-    except RunNotFound:
-        return DEFAULT_DEADLINE_SECONDS
-    except RecordUnreadable:
-        return LONGEST_DEADLINE_SECONDS

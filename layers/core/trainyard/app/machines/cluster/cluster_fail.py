@@ -9,8 +9,10 @@ from typing import Any
 
 from trainyard.app.clusters.create_cluster import start_teardown
 from trainyard.app.facts.tell_runs import tell_runs
+from trainyard.app.machines.cluster.tell_tries import tell_refusal
 from trainyard.app.machines.inputs import StepInput
 from trainyard.app.machines.trouble import cause_of
+from trainyard.domain import capacity
 from trainyard.domain.errors import TrainyardError
 from trainyard.domain.facts import ClusterFailed
 from trainyard.domain.problems import brief, problem, with_log
@@ -22,17 +24,17 @@ WITH_LOG = frozenset({"lifecycle-failed", "cluster-deadline", "cluster-failed"})
 
 
 def cluster_fail(ports: Ports, given: StepInput) -> dict[str, Any]:
-    """Mark the cluster Failed with its whole reason, tell its runs, start its deletion."""
+    """Mark the cluster Failed with its whole reason, tell its runs, start its deletion.
+
+    One whose spec names another way is not Failed: it is deleted, and tried in that way.
+    """
     cluster = ports.clusters.get(given.cluster_name)
-    if cluster.generation != given.generation or cluster.status in ("Ready", "Deleting", "Deleted"):
+    if cluster.generation != given.generation or cluster.status in ("Ready", "Deleted"):
         return {"status": cluster.status}
-    if cluster.status != "Failed":
-        found = _with_log(
-            ports, cluster, cluster.problem or problem("cluster-failed", cause_of(given))
-        )
-        update = {"status": "Failed", "problem": found}
-        cluster = ports.clusters.put(cluster.changed(**update))
-        ports.metrics.put("ClustersFailed", 1, code=found.code)
+    if cluster.status not in ("Failed", "Deleting"):
+        cluster = _judged(ports, cluster, given)
+    if cluster.status == "Deleting":
+        return _retreat(ports, cluster)
     reason = brief(cluster.problem) if cluster.problem else "unknown"
     fact_id = f"cluster-failed-{cluster.name}-{cluster.generation}"
     fact = ClusterFailed(
@@ -46,6 +48,26 @@ def cluster_fail(ports: Ports, given: StepInput) -> dict[str, Any]:
     start_teardown(ports, cluster)
     tell_runs(ports, cluster, fact)
     return {"status": "Failed", "reason": reason[:1000]}
+
+
+def _judged(ports: Ports, cluster: Cluster, given: StepInput) -> Cluster:
+    found = cluster.problem or problem("cluster-failed", cause_of(given))
+    now = ports.clock.now()
+    over = capacity.ended(cluster.changed(problem=found), found.detail, now)
+    if capacity.next_try(over, now) is not None:
+        return ports.clusters.put(over.changed(status="Deleting"))
+    found = _with_log(ports, cluster, capacity.exhausted(over) or found)
+    ports.metrics.put("ClustersFailed", 1, code=found.code)
+    return ports.clusters.put(over.changed(status="Failed", problem=found))
+
+
+def _retreat(ports: Ports, cluster: Cluster) -> dict[str, Any]:
+    """Delete what was made of a try; a cluster that somebody else deletes is left alone."""
+    if capacity.next_try(cluster, ports.clock.now()) is None:
+        return {"status": cluster.status}
+    refusal = tell_refusal(ports, cluster)
+    start_teardown(ports, cluster)
+    return {"status": cluster.status, "reason": refusal.reason}
 
 
 def _with_log(ports: Ports, cluster: Cluster, found: Problem) -> Problem:

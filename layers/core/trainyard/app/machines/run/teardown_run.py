@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from trainyard.app.clusters.cluster_tries import give_up
 from trainyard.app.clusters.cluster_use import blocker_of
 from trainyard.app.clusters.create_cluster import start_teardown
 from trainyard.app.facts.situation import cluster_of, decide_now
@@ -24,7 +25,7 @@ def teardown_run(ports: Ports, given: StepInput) -> dict[str, Any]:
         refused = blocker_of(ports, cluster)
         run = _kept(ports, run, refused) if refused else run
     if cluster is not None and cluster.status != "Deleted" and not run.teardown_refused:
-        start_teardown(ports, cluster)
+        start_teardown(ports, give_up(ports, cluster))
     store_wait(ports, owner, "teardown", given)
     if decide_now(ports, run).next != "teardown":
         done(ports, owner, given.token)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from trainyard.app.clusters.cluster_tries import successor_of
+from trainyard.app.clusters.create_cluster import start_cluster
 from trainyard.app.facts.tell_runs import tell_runs
 from trainyard.app.facts.waking import wake_cluster
 from trainyard.app.machines.inputs import StepInput
@@ -18,7 +20,7 @@ from trainyard_contracts import places
 def teardown_done(ports: Ports, given: StepInput) -> dict[str, Any]:
     """Mark the cluster Deleted, record that with its runs and wake its machine.
 
-    A repetition changes nothing.
+    One that is tried in another way now becomes that. A repetition changes nothing.
     """
     cluster = ports.clusters.get(given.cluster_name)
     if cluster.generation != given.generation or cluster.status not in ("Deleting", "Deleted"):
@@ -31,6 +33,8 @@ def teardown_done(ports: Ports, given: StepInput) -> dict[str, Any]:
         ):  # a cluster that was made for another record keeps its key and its role
             ports.secrets.delete(places.agent_key_secret(ports.config.secret_prefix, cluster.name))
             ports.backend(cluster).clean_up(cluster.name, cluster.generation)
+        if (following := successor_of(ports, cluster, ports.clock.now())) is not None:
+            return _try_again(ports, cluster, following)
         cluster = ports.clusters.put(cluster.changed(status="Deleted"))
     fact_id = f"cluster-deleted-{cluster.name}-{cluster.generation}"
     fact = ClusterDeleted(
@@ -43,6 +47,16 @@ def teardown_done(ports: Ports, given: StepInput) -> dict[str, Any]:
     # have removed it.
     wake_cluster(ports, cluster.name)
     return {"status": "Deleted"}
+
+
+def _try_again(ports: Ports, cluster: Cluster, following: Cluster) -> dict[str, Any]:
+    """The next try takes the place of the one that is gone.
+
+    After a crash the sweep starts its machine.
+    """
+    following = ports.clusters.succeed(cluster, following)
+    start_cluster(ports, following)
+    return {"status": following.status}
 
 
 def _tell_ended_owner(ports: Ports, cluster: Cluster, fact: ClusterDeleted) -> None:

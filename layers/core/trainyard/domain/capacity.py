@@ -1,0 +1,197 @@
+"""What AWS's refusals are, and which way a cluster is tried next where AWS has no capacity."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from trainyard.domain.facts import Book, ClusterEvent
+from trainyard.domain.problems import problem
+from trainyard.domain.records import CapacityTry, Cluster, Problem
+from trainyard.domain.words import duration
+from trainyard_contracts.cluster_base import Way
+from trainyard_contracts.cluster_specs import ClusterSpec
+
+#: After a round in which no way had capacity; each later pause is twice as long.
+FIRST_PAUSE_SECONDS = 60
+LONGEST_PAUSE_SECONDS = 1800
+#: Tries that a record keeps, the first and the newest; `number` goes on counting.
+MOST_TRIES = 60
+
+
+class Refusal(StrEnum):
+    """What kind of answer it is when AWS does not give what was asked for."""
+
+    CAPACITY = "capacity"  # another type, zone or market may have it
+    THROTTLED = "throttled"  # the same again, later
+    QUOTA = "quota"  # a person must ask AWS for more
+    PERMISSION = "permission"  # a person must allow it
+    CONFIGURATION = "configuration"  # a person must correct the request
+    UNKNOWN = "unknown"
+
+
+#: By AWS's error code. EC2's are those that ParallelCluster, too, takes for want of capacity.
+_CODES = {
+    "InsufficientInstanceCapacity": Refusal.CAPACITY,
+    "InsufficientHostCapacity": Refusal.CAPACITY,
+    "InsufficientReservedInstanceCapacity": Refusal.CAPACITY,
+    "InsufficientCapacity": Refusal.CAPACITY,
+    "MaxSpotInstanceCountExceeded": Refusal.CAPACITY,
+    "Unsupported": Refusal.CAPACITY,
+    "SpotMaxPriceTooLow": Refusal.CAPACITY,
+    "CapacityError": Refusal.CAPACITY,
+    "Throttling": Refusal.THROTTLED,
+    "ThrottlingException": Refusal.THROTTLED,
+    "RequestLimitExceeded": Refusal.THROTTLED,
+    "TooManyRequestsException": Refusal.THROTTLED,
+    "ResourceLimitExceeded": Refusal.QUOTA,
+    "VcpuLimitExceeded": Refusal.QUOTA,
+    "InstanceLimitExceeded": Refusal.QUOTA,
+    "AccessDenied": Refusal.PERMISSION,
+    "AccessDeniedException": Refusal.PERMISSION,
+    "UnauthorizedOperation": Refusal.PERMISSION,
+    "ValidationException": Refusal.CONFIGURATION,
+    "ValidationError": Refusal.CONFIGURATION,
+    "InvalidParameterValue": Refusal.CONFIGURATION,
+    "InvalidParameterCombination": Refusal.CONFIGURATION,
+}
+#: Words of messages, which count where the code says nothing or something general.
+_WORDS = (
+    (
+        Refusal.QUOTA,
+        re.compile(r"service limit|service quota|vCPU limit|quota.{0,60}exceeded", re.IGNORECASE),
+    ),
+    (
+        Refusal.CAPACITY,
+        re.compile(
+            r"sufficient.{0,60}capacity|capacity.{0,40}(not available|unavailable)"
+            r"|provision requested ML compute capacity|no Spot capacity"
+            r"|not supported in your requested Availability Zone",
+            re.IGNORECASE,
+        ),
+    ),
+    (Refusal.THROTTLED, re.compile(r"rate exceeded|too many requests", re.IGNORECASE)),
+    (Refusal.PERMISSION, re.compile(r"not authorized to perform|access denied", re.IGNORECASE)),
+)
+_GENERAL = frozenset({Refusal.CONFIGURATION, Refusal.UNKNOWN})
+#: Of several words at least: "Unsupported" alone is said of many things.
+_CODE_IN_TEXT = re.compile(r"\b(?:[A-Z][a-z]+){2,}\b")
+
+
+def classify(message: str, code: str = "") -> Refusal:
+    """The kind of a refusal by AWS's error code and words.
+
+    Where no code is given, one in the message counts as well.
+    """
+    known = _CODES.get(code, Refusal.UNKNOWN)
+    if known not in _GENERAL:
+        return known
+    for kind, words in _WORDS:
+        if words.search(message):
+            return kind
+    if code:
+        return known
+    named = (_CODES[word] for word in _CODE_IN_TEXT.findall(message) if word in _CODES)
+    return next((kind for kind in named if kind != Refusal.CONFIGURATION), known)
+
+
+def first_try(spec: ClusterSpec, at: datetime) -> CapacityTry | None:
+    """The first try of a spec with several ways; None where there is one only."""
+    return CapacityTry(number=1, way=spec.ways[0].words, began_at=at) if spec.ways else None
+
+
+def way_of(cluster: Cluster, number: int) -> Way:
+    """The way of a try."""
+    assert cluster.asked is not None
+    ways = cluster.asked.ways
+    return ways[(number - 1) % len(ways)]
+
+
+def next_try(cluster: Cluster, now: datetime) -> CapacityTry | None:
+    """The try that follows the one that AWS had no capacity for; None if there is none."""
+    last = cluster.tries[-1] if cluster.tries else None
+    wanting = cluster.problem is not None and cluster.problem.code == "no-capacity"
+    if last is None or last.ended_at is None or not wanting or cluster.given_up:
+        return None
+    assert cluster.asked is not None
+    assert cluster.try_until is not None
+    number = last.number + 1
+    begins = last.ended_at + timedelta(seconds=_pause(number, len(cluster.asked.ways)))
+    if max(begins, now) >= cluster.try_until:
+        return None
+    return CapacityTry(number=number, way=way_of(cluster, number).words, began_at=begins)
+
+
+def _pause(number: int, ways: int) -> int:
+    """Within a round there is none."""
+    round_, place = divmod(number - 1, ways)
+    if place or not round_:
+        return 0
+    return int(min(FIRST_PAUSE_SECONDS * 2 ** min(round_ - 1, 10), LONGEST_PAUSE_SECONDS))
+
+
+def ended(cluster: Cluster, reason: str, now: datetime) -> Cluster:
+    """The cluster with its newest try over."""
+    if not cluster.tries or cluster.tries[-1].ended_at is not None:
+        return cluster
+    last = cluster.tries[-1].changed(ended_at=now, reason=reason[:500])
+    return cluster.changed(tries=[*cluster.tries[:-1], last])
+
+
+def successor(cluster: Cluster, following: CapacityTry, now: datetime) -> Cluster:
+    """The record of the next try, with nothing of what the last one made."""
+    return Cluster(
+        name=cluster.name,
+        spec=way_of(cluster, following.number).spec.changed(name=cluster.name),
+        asked=cluster.asked,
+        tries=[*cluster.tries[:1], *cluster.tries[1:][2 - MOST_TRIES :], following],
+        try_until=cluster.try_until,
+        not_before=following.began_at,
+        generation=cluster.generation + 1,
+        version=cluster.version + 1,
+        created_at=now,
+        updated_at=now,
+        last_used_at=now,
+        owner_run=cluster.owner_run,
+        idempotency_key=cluster.idempotency_key,
+        signs_events=cluster.signs_events,
+    )
+
+
+def refused(cluster: Cluster, book: Book, now: datetime) -> Problem | None:
+    """That AWS had no capacity for longer than the try may last; None before."""
+    first = first_word(book.of(ClusterEvent))
+    if first is None or not cluster.tries:
+        return None
+    seconds = way_of(cluster, cluster.tries[-1].number).try_for_seconds
+    if now < first.at + timedelta(seconds=seconds):
+        return None
+    return problem("no-capacity", f"For {duration(seconds)} AWS said: {first.failure_message}")
+
+
+def gives_up_at(cluster: Cluster, book: Book) -> datetime | None:
+    """When `refused` will say so; None while AWS has not said that it has no capacity."""
+    first = first_word(book.of(ClusterEvent))
+    if first is None or not cluster.tries:
+        return None
+    way = way_of(cluster, cluster.tries[-1].number)
+    return first.at + timedelta(seconds=way.try_for_seconds)
+
+
+def first_word(events: Iterable[ClusterEvent]) -> ClusterEvent | None:
+    """The first event by which AWS says that it has no capacity."""
+    return next(
+        (event for event in events if classify(event.failure_message) == Refusal.CAPACITY), None
+    )
+
+
+def exhausted(cluster: Cluster) -> Problem | None:
+    """The problem of a cluster that no way had capacity for, with what each way's last word was."""
+    if len(cluster.tries) < 2 or cluster.problem is None or cluster.problem.code != "no-capacity":
+        return cluster.problem
+    last = {one.way: one.reason for one in cluster.tries}
+    tried = "; ".join(f"{way}: {reason}" for way, reason in last.items())
+    count = cluster.tries[-1].number
+    return problem("no-capacity", f"None of {count} tries found capacity. {tried}"[:4000])

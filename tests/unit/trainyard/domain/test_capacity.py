@@ -1,0 +1,249 @@
+"""What AWS's refusals are, and which way a cluster is tried next."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from tests.support.cluster_facts import fact
+from tests.support.records import NOW
+from tests.support.spec_parts import cluster_spec
+
+from trainyard.domain import capacity
+from trainyard.domain.capacity import Refusal, classify
+from trainyard.domain.clusters import Seen, judge
+from trainyard.domain.problems import problem
+from trainyard.domain.records import Cluster
+from trainyard.domain.states import BackendStatus
+from trainyard_contracts.cluster_specs import read_cluster_spec
+
+#: AWS's own words, with the code where they come with one.
+WORDS = [
+    (
+        "We currently do not have sufficient capacity for the requested instance type(s). "
+        "Please try again.",
+        "",
+        Refusal.CAPACITY,
+    ),
+    (
+        "We currently do not have sufficient capacity to launch new ml.g5.8xlarge instances. "
+        "Please try again.",
+        "",
+        Refusal.CAPACITY,
+    ),
+    (
+        "We currently do not have sufficient capacity in the Availability Zone you requested.",
+        "",
+        Refusal.CAPACITY,
+    ),
+    (
+        "We currently do not have sufficient g4dn.xlarge capacity in the Availability Zone you "
+        "requested (us-east-1a). Our system will be working on provisioning additional capacity. "
+        "You can currently get g4dn.xlarge capacity by not specifying an Availability Zone in "
+        "your request or choosing us-east-1b, us-east-1c, us-east-1d, us-east-1f.",
+        "InsufficientInstanceCapacity",
+        Refusal.CAPACITY,
+    ),
+    ("Insufficient capacity.", "InsufficientInstanceCapacity", Refusal.CAPACITY),
+    ("Insufficient capacity.", "InsufficientReservedInstanceCapacity", Refusal.CAPACITY),
+    ("Max spot instance count exceeded", "MaxSpotInstanceCountExceeded", Refusal.CAPACITY),
+    (
+        "Your requested instance type (p5.48xlarge) is not supported in your requested "
+        "Availability Zone (us-east-1e).",
+        "Unsupported",
+        Refusal.CAPACITY,
+    ),
+    (
+        "CapacityError: Unable to provision requested ML compute capacity. "
+        "Please retry using a different ML instance type.",
+        "",
+        Refusal.CAPACITY,
+    ),
+    (
+        "CapacityError: Unable to provision requested ML compute capacity due to "
+        "InsufficientInstanceCapacity error.",
+        "",
+        Refusal.CAPACITY,
+    ),
+    ("An error occurred (InsufficientHostCapacity)", "", Refusal.CAPACITY),
+    (
+        "The account-level service limit 'ml.p3.2xlarge for training job usage' is 0 Instances, "
+        "with current utilization of 0 Instances and a request delta of 1 Instances. Please "
+        "contact AWS support to request an increase for this limit.",
+        "ResourceLimitExceeded",
+        Refusal.QUOTA,
+    ),
+    (
+        "ResourceLimitExceeded: The account-level service limit 'ml.p5.48xlarge for cluster "
+        "usage' is 0 Instances.",
+        "",
+        Refusal.QUOTA,
+    ),
+    (
+        "You have requested more vCPU capacity than your current vCPU limit of 32 allows",
+        "VcpuLimitExceeded",
+        Refusal.QUOTA,
+    ),
+    ("Rate exceeded", "ThrottlingException", Refusal.THROTTLED),
+    ("Rate exceeded", "", Refusal.THROTTLED),
+    (
+        "User: arn:aws:sts::123456789012:assumed-role/steps is not authorized to perform: "
+        "sagemaker:CreateCluster",
+        "AccessDeniedException",
+        Refusal.PERMISSION,
+    ),
+    (
+        "1 validation error detected: Value 'ml.p9' at 'instanceType' failed",
+        "ValidationException",
+        Refusal.CONFIGURATION,
+    ),
+    ("Unsupported instance type", "", Refusal.UNKNOWN),
+    ("Lifecycle scripts did not run successfully.", "", Refusal.UNKNOWN),
+]
+
+
+@pytest.mark.parametrize(("message", "code", "kind"), WORDS)
+def test_awss_words_are_known(message: str, code: str, kind: Refusal) -> None:
+    assert classify(message, code) == kind
+
+
+P5, P4, M5 = "ml.p5.48xlarge", "ml.p4d.24xlarge", "ml.m5.large"
+WAYS: list[dict[str, Any]] = [
+    {"instanceTypes": [P5, P4], "tryForSeconds": 300},
+    {"market": "spot", "subnetIds": ["subnet-0aaaaaaaaaaaaaaaa"]},
+]
+
+
+def tried(seconds: int = 3600, ways: list[dict[str, Any]] | None = None) -> Cluster:
+    """A cluster in its first try."""
+    spec = read_cluster_spec(cluster_spec("c", capacity=ways or WAYS))
+    first = capacity.first_try(spec, NOW)
+    assert first is not None
+    return Cluster(
+        name="c",
+        spec=spec.ways[0].spec,
+        asked=spec,
+        tries=[first],
+        try_until=NOW + timedelta(seconds=seconds),
+        status="Creating",
+        arn="arn:aws:sagemaker:us-east-1:123456789012:cluster/abcdefabcdef",
+        created_at=NOW,
+        updated_at=NOW,
+    )
+
+
+def without_capacity(cluster: Cluster, after: int) -> Cluster:
+    found = cluster.changed(problem=problem("no-capacity", "AWS said so."))
+    return capacity.ended(found, "AWS said so.", NOW + timedelta(seconds=after))
+
+
+def test_the_ways_of_a_spec_in_their_order() -> None:
+    spec = read_cluster_spec(cluster_spec("c", capacity=WAYS))
+    assert [way.words for way in spec.ways] == [
+        f"{P5}, on demand",
+        f"{P4}, on demand",
+        f"{M5}, spot, in subnet-0aaaaaaaaaaaaaaaa",
+    ]
+    last = spec.ways[-1].spec
+    assert last.network is not None
+    assert last.network.subnet_ids == ["subnet-0aaaaaaaaaaaaaaaa"]
+    assert last.instance_groups[0] == spec.instance_groups[0]
+    assert [way.try_for_seconds for way in spec.ways] == [300, 300, 600]
+    assert all(not way.spec.ways for way in spec.ways)
+
+
+def test_the_next_way_follows_at_once_and_the_next_round_after_a_pause() -> None:
+    cluster, begins, names = tried(), [], []
+    for number in range(1, 8):
+        over = without_capacity(cluster, 100 * number)
+        following = capacity.next_try(over, NOW + timedelta(seconds=100 * number))
+        assert following is not None
+        assert following.number == number + 1
+        begins.append((following.began_at - NOW).total_seconds() - 100 * number)
+        names.append(following.way.split(",")[0])
+        cluster = capacity.successor(over, following, following.began_at)
+    assert begins == [0, 0, 60, 0, 0, 120, 0]
+    assert names == [P4, M5, P5, P4, M5, P5, P4]
+    assert cluster.generation == 8
+    assert (cluster.arn, cluster.problem, cluster.create_requested) == (None, None, False)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"given_up": True},
+        {"problem": problem("cluster-failed", "Its scripts failed.")},
+        {"problem": None},
+    ],
+)
+def test_only_want_of_capacity_leads_to_another_try(change: dict[str, Any]) -> None:
+    over = without_capacity(tried(), 10)
+    assert capacity.next_try(over, NOW) is not None
+    assert capacity.next_try(over.changed(**change), NOW) is None
+
+
+def test_no_try_begins_after_the_deadline() -> None:
+    over = without_capacity(tried(seconds=60), 59)
+    assert capacity.next_try(over, NOW + timedelta(seconds=59)) is not None
+    assert capacity.next_try(over, NOW + timedelta(seconds=60)) is None
+    late = capacity.successor(over, capacity.next_try(over, NOW) or over.tries[0], NOW)
+    assert capacity.next_try(without_capacity(late, 61), NOW) is None
+
+
+def test_a_record_keeps_the_first_and_the_newest_tries() -> None:
+    cluster = tried(seconds=10**7)
+    for number in range(1, 101):
+        over = without_capacity(cluster, number)
+        following = capacity.next_try(over, NOW)
+        assert following is not None
+        cluster = capacity.successor(over, following, NOW)
+    numbers = [one.number for one in cluster.tries]
+    assert len(numbers) == capacity.MOST_TRIES
+    assert (numbers[0], numbers[1], numbers[-1]) == (1, 101 - capacity.MOST_TRIES + 2, 101)
+
+
+def told(after: int, words: str = WORDS[1][0]) -> Any:
+    return fact("ClusterEvent", description="Failed to provision", failureMessage=words).changed(
+        at=NOW + timedelta(seconds=after), id=f"event-{after}"
+    )
+
+
+def test_a_try_ends_so_long_after_awss_first_word_and_not_before() -> None:
+    seen, events = Seen(BackendStatus.IN_SERVICE), [told(50), told(290)]
+    soon, late = (NOW + timedelta(seconds=50 + seconds) for seconds in (299, 300))
+    waits = judge(tried(), events, seen, soon, 600)
+    assert (waits.next, waits.timeout_seconds) == ("await", 2)
+    ended = judge(tried(), events, seen, late, 600)
+    assert ended.next == "fail"
+    assert ended.problem is not None
+    assert ended.problem.code == "no-capacity"
+    assert "For 5 minutes AWS said: We currently do not have" in ended.problem.detail
+
+
+def test_a_cluster_whose_nodes_boot_for_long_is_not_left() -> None:
+    seen = Seen(BackendStatus.IN_SERVICE)
+    other = told(5, "The subnet has no free address.")
+    assert judge(tried(), [other], seen, NOW + timedelta(seconds=3599), 60).next == "await"
+    assert judge(tried(), [other], seen, NOW + timedelta(seconds=3600), 60).next == "fail"
+
+
+def test_a_cluster_waits_for_its_turn_and_is_created_then() -> None:
+    turn = NOW + timedelta(seconds=90)
+    waiting = tried().changed(status="Pending", arn=None, not_before=turn)
+    assert judge(waiting, [], None, NOW, 600).next == "await"
+    assert judge(waiting, [], None, NOW, 600).timeout_seconds == 60
+    assert judge(waiting, [], None, turn, 600).next == "create"
+
+
+def test_the_last_problem_names_every_way_with_its_last_word() -> None:
+    first = without_capacity(tried(), 10)
+    following = capacity.next_try(first, NOW)
+    assert following is not None
+    last = without_capacity(capacity.successor(first, following, NOW), 20)
+    found = capacity.exhausted(last)
+    assert found is not None
+    assert found.detail == (
+        f"None of 2 tries found capacity. {P5}, on demand: AWS said so.; "
+        f"{P4}, on demand: AWS said so."
+    )
