@@ -62,17 +62,15 @@ RoleArn = Annotated[
     matching(
         ROLE_ARN_PATTERN,
         "must be the ARN of a role, such as arn:aws:iam::123456789012:role/training",
-        min_length=20,
         max_length=2048,
     ),
 ]
 TrainingPlanArn = Annotated[
     str,
     matching(
-        r"^arn:aws[a-z\-]*:sagemaker:[a-z0-9\-]*:[0-9]{12}:training-plan/[^\s\x00-\x1f\x7f-\x9f]*$",
+        r"^arn:aws[a-z\-]*:sagemaker:[a-z0-9\-]{5,}:[0-9]{12}:training-plan/[^\s\x00-\x1f\x7f-\x9f]+$",
         "must be the ARN of a training plan, such as "
         "arn:aws:sagemaker:us-east-1:123456789012:training-plan/NAME",
-        min_length=50,
         max_length=2048,
     ),
 ]
