@@ -15,21 +15,15 @@ FrameworkName = Literal["pytorch", "tensorflow", "mxnet", "huggingface", "pytorc
 #: What each kind of distribution may be told besides; other options are refused.
 OPTIONS: dict[Kind, tuple[str, ...]] = {
     "none": (),
-    "torchrun": ("library", "custom_mpi_options", "parameters"),
-    "pytorchddp": ("custom_mpi_options",),
-    "smddp": ("custom_mpi_options",),
-    "smp": ("processes_per_host", "custom_mpi_options", "parameters"),
-    "mpi": ("processes_per_host", "custom_mpi_options"),
+    "torchrun": ("library", "customMpiOptions", "parameters"),
+    "pytorchddp": ("customMpiOptions",),
+    "smddp": ("customMpiOptions",),
+    "smp": ("processesPerHost", "customMpiOptions", "parameters"),
+    "mpi": ("processesPerHost", "customMpiOptions"),
     "parameter-server": (),
 }
 #: Characters of a hyperparameter, as it is sent (botocore: HyperParameterValue).
 LONGEST_VALUE = 2500
-_WIRE = {
-    "library": "library",
-    "processes_per_host": "processesPerHost",
-    "custom_mpi_options": "customMpiOptions",
-    "parameters": "parameters",
-}
 
 
 class BaseFramework(Strict):
@@ -105,9 +99,19 @@ class Distribution(Strict):
 
     @rule
     def _options(self) -> Distribution:
-        for name, wire in _WIRE.items():
-            if getattr(self, name) and name not in OPTIONS[self.kind]:
-                raise ValueError(f"{wire}: is no option of distribution '{self.kind}'; remove it")
+        given = {
+            "library": self.library,
+            "processesPerHost": self.processes_per_host,
+            "customMpiOptions": self.custom_mpi_options,
+            "parameters": self.parameters,
+        }
+        for name, value in given.items():
+            if value and name not in OPTIONS[self.kind]:
+                raise ValueError(f"{name}: is no option of distribution '{self.kind}'; remove it")
+        return self
+
+    @rule
+    def _needed(self) -> Distribution:
         if self.kind == "smp" and self.processes_per_host is None:
             raise ValueError("processesPerHost: smp runs under mpi and needs it, such as 8")
         if self.kind == "torchrun" and self.parameters and self.library != "smp":

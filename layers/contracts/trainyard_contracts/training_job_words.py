@@ -11,7 +11,7 @@ from pydantic import StringConstraints
 
 from .base import matching
 
-#: No control character and no end of a line: what the API's pattern '.' stands for.
+#: No control character and no end of a line: what the API's pattern '.' takes.
 PLAIN = r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]"
 S3_URI_PATTERN = rf"^s3://[a-z0-9][a-z0-9.-]{{1,61}}[a-z0-9](/{PLAIN}*)?$"
 ROLE_ARN_PATTERN = r"^arn:aws[a-z\-]*:iam::[0-9]{12}:role/?[a-zA-Z_0-9+=,.@\-_/]+$"

@@ -34,7 +34,7 @@ def create_training_job_request(intent: Intent) -> dict[str, Any]:
         "ResourceConfig": _resources(spec),
         "StoppingCondition": _limits(spec),
         "HyperParameters": hyperparameters(intent),
-        # The profiler costs a second job, and its regions are few: it is always off.
+        # Not every region and type has AWS's profiler, so it is off everywhere.
         "ProfilerConfig": {"DisableProfiler": True},
         **_given(
             InputDataConfig=_channels(intent),
