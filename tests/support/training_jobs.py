@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
+
+from tests.support.repository import ROOT
 
 from trainyard.backends.training_job.intent import Intent, Program
 from trainyard_contracts.base import read_stored
 from trainyard_contracts.training_job import TrainingJobClusterSpec
 
-RECORDED = Path(__file__).parents[1] / "data/training_jobs"
+RECORDED = ROOT / "tests/data/training_jobs"
 PYTORCH = {"name": "pytorch", "version": "2.1.0", "pythonVersion": "py310"}
 TRAIN = {"name": "train", "s3": {"uri": "s3://sm-bucket/data/train"}}
 PROGRAM = Program("train.py", "s3://sm-bucket/job/source/sourcedir.tar.gz")

@@ -5,15 +5,15 @@ A job's nodes live for the job; its instances, image, data and limits are fixed 
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
 from . import spec_rules
+from . import training_job_libraries as libraries
 from . import training_job_rules as rules
-from .base import Lenient, Name, Strict, judged, rule
+from .base import Lenient, Name, Strict, rule
 from .training_job_data import (
     Channel,
     Checkpoints,
@@ -23,29 +23,19 @@ from .training_job_data import (
     Spot,
 )
 from .training_job_launch import Distribution, Framework
-from .training_job_words import ImageUri, KmsKey, RoleArn, TrainingInstanceType, TrainingPlanArn
+from .training_job_words import (
+    ImageUri,
+    KmsKey,
+    RoleArn,
+    TagKey,
+    TagValue,
+    TrainingInstanceType,
+    TrainingPlanArn,
+)
 
 TRAINING_JOB_STATE_CHANGE = "SageMaker Training Job State Change"
 #: 28 days, AWS's own limit (StoppingCondition in botocore's model).
 LONGEST_RUN_SECONDS = 2_419_200
-_TAG_PUNCTUATION = set("_.:/=+-@")
-
-
-def _tag_text(value: str) -> str:
-    wrong = [one for one in value if one not in _TAG_PUNCTUATION and not _letter(one)]
-    if wrong:
-        raise ValueError(
-            f"must not contain {wrong[0]!r}: tags are letters, digits, spaces and _ . : / = + - @"
-        )
-    return value
-
-
-def _letter(character: str) -> bool:
-    return unicodedata.category(character)[0] in "LNZ"
-
-
-TagKey = Annotated[str, StringConstraints(min_length=1, max_length=128), judged(_tag_text)]
-TagValue = Annotated[str, StringConstraints(max_length=256), judged(_tag_text)]
 
 
 class TrainingJobClusterSpec(Strict):
@@ -169,9 +159,10 @@ class TrainingJobClusterSpec(Strict):
             rules.trainium(types, how, framework),
             rules.launcher(how, framework),
             rules.torchrun(types, how, framework),
-            rules.data_parallel(types, how, framework),
-            rules.model_parallel(types, how, self.launch_nodes),
-            rules.smp_parameters(how) if how.model_parallel else None,
+            libraries.data_parallel(types, how, framework),
+            libraries.model_parallel(types, how, framework, self.launch_nodes),
+            libraries.launcher_in(self.image, how),
+            libraries.smp_parameters(how),
         )
         return self
 

@@ -26,6 +26,12 @@ OPTIONS: dict[Kind, tuple[str, ...]] = {
 LONGEST_VALUE = 2500
 
 
+def numbers(version: str) -> tuple[int, int]:
+    """Major and minor."""
+    major, minor, *_ = version.split(".")
+    return int(major), int(minor)
+
+
 class BaseFramework(Strict):
     """The framework that a Hugging Face image is built on."""
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import StringConstraints
 
-from .base import matching
+from .base import judged, matching
 
 #: No control character and no end of a line: what the API's pattern '.' takes.
 PLAIN = r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]"
@@ -140,3 +140,17 @@ ChannelName = Annotated[
     str,
     matching(r"^[A-Za-z0-9.\-_]{1,64}$", "must be 1 to 64 letters, digits, dots, hyphens and _"),
 ]
+_TAG_PUNCTUATION = set(" _.:/=+-@")
+
+
+def _tag_text(value: str) -> str:
+    wrong = [one for one in value if not (one.isalnum() or one in _TAG_PUNCTUATION)]
+    if wrong:
+        raise ValueError(
+            f"must not contain {wrong[0]!r}: tags are letters, digits, spaces and _ . : / = + - @"
+        )
+    return value
+
+
+TagKey = Annotated[str, StringConstraints(min_length=1, max_length=128), judged(_tag_text)]
+TagValue = Annotated[str, StringConstraints(max_length=256), judged(_tag_text)]

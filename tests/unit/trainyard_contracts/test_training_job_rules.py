@@ -64,67 +64,6 @@ def launch(kind: str, **options: Any) -> dict[str, Any]:
             "distribution.library: AWS's Hugging Face images take none",
         ),
         (framework("pytorch", "1.12.1") | launch("torchrun"), "framework.version: AWS's image of"),
-        # SMDDP
-        (
-            launch("smddp") | {"instanceType": "ml.g5.12xlarge"},
-            "distribution.kind: the data parallelism library (SMDDP) does not run on ml.g5",
-        ),
-        (
-            launch("pytorchddp") | {"instanceType": "ml.p5.48xlarge"},
-            "distribution.kind: the data parallelism library (SMDDP) does not run on ml.p5",
-        ),
-        (
-            launch("torchrun", library="smddp") | {"instanceType": "ml.p5.48xlarge"},
-            "distribution.library: the data parallelism library (SMDDP) does not run on",
-        ),
-        (
-            launch("smddp") | framework("pytorch", "2.4.0"),
-            "distribution.kind: AWS's image of pytorch 2.4.0 has no data parallelism library",
-        ),
-        (
-            launch("smddp") | framework("tensorflow", "2.12"),
-            "distribution.kind: AWS's image of tensorflow 2.12 has no data parallelism library",
-        ),
-        (
-            launch("smddp") | hugging_face("4.56.2", "pytorch", "2.8.0"),
-            "distribution.kind: AWS's image of pytorch 2.8.0 has no data parallelism library",
-        ),
-        # SMP
-        (
-            launch(**SMP) | framework("pytorch", "2.1.0"),
-            "distribution.kind: AWS's image of pytorch 2.1.0 has no 'smp'",
-        ),
-        (
-            launch(**SMP) | framework("pytorch", "1.13.1") | {"instanceType": "ml.p5.48xlarge"},
-            "distribution.kind: the model parallelism library's version 1 does not run on",
-        ),
-        (
-            launch("smp", processesPerHost=9) | framework("pytorch", "1.13.1"),
-            "distribution.processesPerHost: 9 is more than the 8 GPUs of a node",
-        ),
-        (
-            launch(**SMP, parameters={"partitions": 8, "tensor_parallel_degree": 4})
-            | framework("pytorch", "1.13.1"),
-            "distribution.parameters: split a model over 32 processes, and 2 nodes with",
-        ),
-        (
-            launch(**SMP, parameters={"microbatches": 0}) | framework("pytorch", "1.13.1"),
-            "distribution.parameters: microbatches must be a whole number",
-        ),
-        (
-            launch(**SMP, parameters={"placement_strategy": "near"})
-            | framework("pytorch", "1.13.1"),
-            "distribution.parameters: placement_strategy must be one of spread, cluster",
-        ),
-        (
-            launch(**SMP, parameters={"ddp": True, "horovod": True})
-            | framework("pytorch", "1.13.1"),
-            "distribution.parameters: ddp and horovod exclude each other",
-        ),
-        (
-            launch(**SMP, parameters={"auto_partition": False}) | framework("pytorch", "1.13.1"),
-            "distribution.parameters: auto_partition false needs default_partition",
-        ),
         # groups
         (launch("mpi", instanceGroup="gpu"), "distribution.instanceGroup: needs instanceGroups"),
         (GROUPS | launch("mpi"), "distribution.instanceGroup: is needed"),
@@ -139,10 +78,6 @@ def launch(kind: str, **options: Any) -> dict[str, Any]:
             | framework("pytorch", "2.3.1")
             | launch("torchrun", library="smp", instanceGroup="gpu"),
             "instanceGroups: run with mpi, smddp, smp or torchrun",
-        ),
-        (
-            GROUPS | launch("smddp", instanceGroup="cpu"),
-            "distribution.kind: the data parallelism library (SMDDP) does not run on ml.c5",
         ),
         (
             GROUPS | framework("mxnet", "1.9.0") | launch("mpi", instanceGroup="gpu"),

@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 from trainyard.domain import errors
-from trainyard_contracts.training_job_launch import Distribution, Framework
-from trainyard_contracts.training_job_rules import is_gpu, is_trainium, numbers
+from trainyard_contracts.training_job_launch import Distribution, Framework, numbers
+from trainyard_contracts.training_job_rules import is_gpu, is_trainium
 
 _USUAL_SUFFIX = "amazonaws.com"
 #: Hugging Face's images whose entry says nothing else.

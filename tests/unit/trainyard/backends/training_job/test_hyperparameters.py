@@ -13,9 +13,9 @@ from tests.support.training_jobs import intent, spec
 from trainyard.backends.training_job.hyperparameters import encoded, hyperparameters, own
 
 JSON: st.SearchStrategy[Any] = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=8,
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner),
+    max_leaves=4,
 )
 
 
@@ -37,7 +37,7 @@ def test_a_value_is_sent_as_json(value: Any, sent: str) -> None:
     assert hyperparameters(intent(hyperparameters={"x": value}))["x"] == sent
 
 
-@given(values=st.dictionaries(st.text(), JSON))
+@given(values=st.dictionaries(st.text(max_size=20), JSON, max_size=4))
 def test_what_the_container_reads_is_what_was_given(values: dict[str, Any]) -> None:
     assert {name: json.loads(text) for name, text in encoded(values).items()} == values
 
