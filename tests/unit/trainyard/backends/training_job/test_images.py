@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from trainyard.backends.training_job import images
 from trainyard.backends.training_job.images import image_uri, known, nearest
 from trainyard.domain.errors import InvalidRequest
 from trainyard_contracts.training_job_launch import Distribution, Framework
@@ -166,6 +168,11 @@ def test_an_unknown_version_names_its_neighbours() -> None:
 def test_the_data_say_where_they_come_from_and_when() -> None:
     assert known().source.startswith("sagemaker 2.")
     assert known().date.startswith("20")
+
+
+def test_the_data_stay_small_enough_for_a_function() -> None:
+    data = Path(images.__file__).with_name("images.json")
+    assert data.stat().st_size < 40_000
 
 
 def test_every_image_has_a_region_and_every_alias_an_image() -> None:
