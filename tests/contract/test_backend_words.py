@@ -25,6 +25,7 @@ COMMON_CONTRACTS = [
     path
     for path in sorted(CONTRACTS.rglob("*.py"))
     if path.name not in ("hyperpod.py", "cluster_specs.py")
+    and not path.name.startswith("training_job")
 ]
 #: Here no comment and no docstring has one either: what is said there is true of every backend.
 SHARED = [

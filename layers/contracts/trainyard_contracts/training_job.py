@@ -1,0 +1,246 @@
+"""What a SageMaker training job is: its part of the spec, and the event of its state.
+
+A job's nodes live for the job; its instances, image, data and limits are fixed when it is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field
+
+from . import spec_rules
+from . import training_job_libraries as libraries
+from . import training_job_rules as rules
+from .base import Lenient, Name, Strict, rule
+from .training_job_data import (
+    Channel,
+    Checkpoints,
+    InstanceGroup,
+    JobNetwork,
+    MetricDefinition,
+    Spot,
+)
+from .training_job_launch import Distribution, Framework
+from .training_job_words import (
+    ImageUri,
+    KmsKey,
+    RoleArn,
+    TagKey,
+    TagValue,
+    TrainingInstanceType,
+    TrainingPlanArn,
+)
+
+TRAINING_JOB_STATE_CHANGE = "SageMaker Training Job State Change"
+#: 28 days, AWS's own limit (StoppingCondition in botocore's model).
+LONGEST_RUN_SECONDS = 2_419_200
+
+
+class TrainingJobClusterSpec(Strict):
+    """The nodes of one training job, and what AWS gives and does to them."""
+
+    backend: Literal["training-job"] = Field(
+        description="the service that makes the nodes: a SageMaker training job"
+    )
+    name: Name = Field(
+        description="of the cluster; each attempt's job has it with an end of its own"
+    )
+    role: RoleArn | None = Field(
+        default=None, description="that the job acts under; default: the stack's own"
+    )
+    instance_type: TrainingInstanceType | None = Field(
+        default=None, description="of every node; or give instanceGroups"
+    )
+    instance_count: int | None = Field(default=None, ge=1, description="nodes; beside instanceType")
+    instance_groups: list[InstanceGroup] = Field(
+        default_factory=list,
+        max_length=5,
+        description="nodes of several types; instead of instanceType and instanceCount",
+    )
+    volume_size_gib: int = Field(
+        default=30,
+        ge=1,
+        description="of each node's volume; a type with disks of its own ignores it",
+    )
+    volume_kms_key_id: KmsKey | None = Field(
+        default=None,
+        description="encrypts the volumes; AWS refuses it for types with disks of their own",
+    )
+    image: ImageUri | None = Field(default=None, description="the container; or give framework")
+    framework: Framework | None = Field(
+        default=None, description="which of AWS's framework images; instead of image"
+    )
+    metrics_time_series: bool | None = Field(
+        default=None,
+        description="whether AWS keeps the job's metrics as time series; default: true with "
+        "framework, and AWS's own default with image",
+    )
+    metric_definitions: list[MetricDefinition] = Field(
+        default_factory=list, max_length=40, description="numbers that AWS reads in the job's log"
+    )
+    distribution: Distribution = Field(
+        default=Distribution(), description="how the program is started"
+    )
+    input_mode: Literal["File", "Pipe", "FastFile"] = Field(
+        default="File", description="how data of S3 come to the nodes"
+    )
+    channels: list[Channel] = Field(
+        default_factory=list, max_length=20, description="the data that the program reads"
+    )
+    network: JobNetwork | None = Field(
+        default=None, description="which the nodes join; default: AWS's own"
+    )
+    network_isolation: bool = Field(
+        default=False, description="the container reaches its peers only"
+    )
+    inter_container_encryption: bool = Field(
+        default=False, description="what the nodes say to each other is encrypted, and slower"
+    )
+    warm_pool_seconds: int | None = Field(
+        default=None,
+        ge=1,
+        le=21600,
+        description="nodes are kept, and billed, so long after the job, for the next one like it",
+    )
+    spot: Spot | None = Field(default=None, description="managed spot training; default: on demand")
+    checkpoints: Checkpoints | None = Field(
+        default=None, description="files that AWS keeps in S3 while the job runs"
+    )
+    retry_attempts: int | None = Field(
+        default=None, ge=1, le=30, description="AWS's own retries after its internal errors"
+    )
+    training_plan_arn: TrainingPlanArn | None = Field(
+        default=None, description="of the training plan that reserved the nodes"
+    )
+    max_runtime_seconds: int = Field(
+        default=86400, ge=1, le=LONGEST_RUN_SECONDS, description="after which AWS ends the job"
+    )
+    output_kms_key_id: KmsKey | None = Field(
+        default=None, description="encrypts what the job writes to S3"
+    )
+    output_compression: Literal["GZIP", "NONE"] | None = Field(
+        default=None, description="of what the job writes to S3; AWS's default is GZIP"
+    )
+    tags: dict[TagKey, TagValue] = Field(
+        default_factory=dict, max_length=40, description="of the job at AWS, beside ours"
+    )
+
+    @rule
+    def _nodes(self) -> TrainingJobClusterSpec:
+        if self.instance_groups and (self.instance_type or self.instance_count):
+            raise ValueError(
+                "instanceGroups: exclude instanceType and instanceCount; give one or the other"
+            )
+        if not self.instance_groups and not self.instance_type:
+            raise ValueError(
+                "instanceType: is needed with instanceCount, such as ml.p4d.24xlarge and 2; "
+                "or instanceGroups"
+            )
+        if self.instance_type and self.instance_count is None:
+            raise ValueError("instanceCount: is needed beside instanceType, such as 2")
+        return self
+
+    @rule
+    def _images(self) -> TrainingJobClusterSpec:
+        if (self.image is None) == (self.framework is None):
+            raise ValueError(
+                "image: give either image (any URI), or framework (name, version, pythonVersion)"
+            )
+        return self
+
+    @rule
+    def _launch(self) -> TrainingJobClusterSpec:
+        types, framework, how = self.launch_types, self.framework, self.distribution
+        _first(
+            rules.group_of(how, self.instance_groups),
+            _grouped(framework, how, bool(self.instance_groups)),
+            rules.trainium(types, how, framework),
+            rules.launcher(how, framework),
+            rules.torchrun(types, how, framework),
+            libraries.data_parallel(types, how, framework),
+            libraries.model_parallel(types, how, framework, self.launch_nodes),
+            libraries.launcher_in(self.image, how),
+            libraries.smp_parameters(how),
+        )
+        return self
+
+    @rule
+    def _data(self) -> TrainingJobClusterSpec:
+        _first(
+            rules.channels(self.channels, self.network_isolation, self.instance_groups),
+            rules.pipe_only(self.channels, self.input_mode),
+            spec_rules.tags_not_ours(self.tags) and f"tags: {spec_rules.tags_not_ours(self.tags)}",
+        )
+        mounted = [one.name for one in self.channels if one.file_system]
+        if mounted and self.network is None:
+            raise ValueError(
+                f"network: channel '{mounted[0]}' is a filesystem, which is reached from its own "
+                "network only; give subnetIds and securityGroupIds"
+            )
+        return self
+
+    @rule
+    def _times(self) -> TrainingJobClusterSpec:
+        if self.spot is not None and self.spot.max_wait_seconds < self.max_runtime_seconds:
+            raise ValueError(
+                f"spot.maxWaitSeconds: {self.spot.max_wait_seconds} is less than maxRuntimeSeconds "
+                f"({self.max_runtime_seconds}); it counts the waits and the work together"
+            )
+        if self.warm_pool_seconds is not None and self.spot is not None:
+            raise ValueError("warmPoolSeconds: AWS keeps no spot nodes; remove it, or spot")
+        if self.warm_pool_seconds is not None and self.instance_groups:
+            raise ValueError(
+                "warmPoolSeconds: AWS keeps no nodes of several types; remove it, or use "
+                "instanceType"
+            )
+        return self
+
+    @property
+    def groups(self) -> list[InstanceGroup]:
+        """The nodes as groups, also where there is one type only."""
+        if self.instance_groups or self.instance_type is None:
+            return self.instance_groups
+        one = InstanceGroup(
+            name="nodes", instance_type=self.instance_type, instance_count=self.instance_count or 1
+        )
+        return [one]
+
+    @property
+    def launch_types(self) -> list[str]:
+        """Types of the nodes that the distribution runs on."""
+        named = self.distribution.instance_group
+        return [one.instance_type for one in self.groups if named in (None, one.name)]
+
+    @property
+    def launch_nodes(self) -> int:
+        """How many nodes the distribution runs on."""
+        named = self.distribution.instance_group
+        return sum(one.instance_count for one in self.groups if named in (None, one.name))
+
+
+def _first(*problems: str | None) -> None:
+    for problem in problems:
+        if problem:
+            raise ValueError(problem)
+
+
+def _grouped(framework: Framework | None, how: Distribution, groups: bool) -> str | None:
+    """The SDK names a distribution's group to PyTorch and TensorFlow only."""
+    if groups and framework and framework.name == "mxnet" and how.kind != "none":
+        return "instanceGroups: AWS's image of mxnet knows no groups; use instanceType"
+    return None
+
+
+class TrainingJobStateChange(Lenient):
+    """detail of `SageMaker Training Job State Change` of aws.sagemaker; times are ms in strings."""
+
+    training_job_name: str = Field(alias="TrainingJobName")
+    training_job_arn: str = Field(default="", alias="TrainingJobArn")
+    training_job_status: str = Field(alias="TrainingJobStatus")
+    secondary_status: str | None = Field(default=None, alias="SecondaryStatus")
+    failure_reason: str | None = Field(default=None, alias="FailureReason")
+    secondary_status_transitions: list[Mapping[str, Any]] | None = Field(
+        default=None, alias="SecondaryStatusTransitions"
+    )
