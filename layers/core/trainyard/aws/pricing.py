@@ -29,7 +29,7 @@ class PriceList:
 
     def hourly_usd(self, spec: ClusterSpec, product_of: Callable[[str], Product]) -> float | None:
         total = 0.0
-        for group in spec.instance_groups:
+        for group in spec.groups():
             try:
                 price = self._price(product_of(group.instance_type))
             except errors.TrainyardError as error:

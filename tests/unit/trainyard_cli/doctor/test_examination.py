@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import botocore.session
@@ -299,13 +299,16 @@ class OtherSpec(ClusterBase):
     backend: Literal["other"]
     instance_groups: list[GroupBase]
 
+    def groups(self) -> Sequence[GroupBase]:
+        return self.instance_groups
+
 
 def test_that_instances_of_another_backend_are_not_checked_is_said() -> None:
     groups = [
         {"name": role, "role": role, "instanceType": "c5.large", "count": 1}
         for role in ("controller", "worker")
     ]
-    spec = OtherSpec.model_validate({**CLUSTER, "backend": "other", "instanceGroups": groups})
+    spec = OtherSpec.model_validate({"name": "c", "backend": "other", "instanceGroups": groups})
     account = RecordedAccount()
     (found,) = examine(account, Scope(spec, prefix="cluster.spec."))  # type: ignore[arg-type]
     assert (found.severity, found.subject) == ("unknown", "cluster.spec.backend")
