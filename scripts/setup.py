@@ -148,7 +148,12 @@ def ensure_venv() -> None:
         subprocess.run(create, check=True)
 
 
-def pip(*arguments: str, python: Path = VENV / "bin/python", **environment: str) -> None:
+def pip(*arguments: str, **environment: str) -> None:
+    install(VENV / "bin/python", arguments, environment)
+
+
+def install(python: Path, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+    """By the pip of the environment that has this interpreter."""
     command = [
         str(python),
         "-m",
@@ -225,7 +230,7 @@ def ensure_parallelcluster() -> None:
         return
     print("setup: installing ParallelCluster's API (once; some 200 MB)", flush=True)
     subprocess.run([sys.executable, "-m", "venv", str(PARALLELCLUSTER)], check=True)
-    pip("-r", str(lock), python=PARALLELCLUSTER / "bin/python")
+    install(PARALLELCLUSTER / "bin/python", ["-r", str(lock)], {})
     stamp.write_text(wanted)
 
 

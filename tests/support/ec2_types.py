@@ -1,6 +1,6 @@
-"""What EC2 answered of its instance types, as moto recorded it, in rows of our own file.
+"""What EC2 answered of its instance types, as moto recorded it, in rows of our own module.
 
-`python -m tests.support.ec2_types` writes the file anew, after moto was updated.
+`python -m tests.support.ec2_types` writes the module anew, after moto was updated.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import moto
 from tests.support.repository import ROOT
 
-FILE = ROOT / "layers/contracts/trainyard_contracts/ec2_types.json"
+MODULE = ROOT / "layers/contracts/trainyard_contracts/ec2_type_rows.py"
 RECORDED = Path(moto.__file__).parent / "ec2/resources/instance_types.json.gz"
 
 
@@ -24,13 +24,27 @@ def recorded() -> dict[str, dict[str, Any]]:
     return answers
 
 
-def document() -> dict[str, Any]:
-    rows = {name: row(answer) for name, answer in sorted(recorded().items())}
-    return {
-        "source": f"DescribeInstanceTypes of EC2, as moto {version('moto')} recorded it; "
-        "taken from there on 2026-11-24",
-        "types": rows,
-    }
+def rows() -> list[str]:
+    return [f"{name}|{row(answer)}" for name, answer in sorted(recorded().items())]
+
+
+def source() -> str:
+    return f"DescribeInstanceTypes of EC2, as moto {version('moto')} recorded it"
+
+
+def module() -> str:
+    lines = "\n".join(rows())
+    return f'''"""Rows of EC2's instance types, written by `python -m tests.support.ec2_types`."""
+
+from __future__ import annotations
+
+SOURCE = "{source()}"
+TAKEN_ON = "2026-11-24"
+#: Type, architecture, vCPUs, accelerators, whether it has disks of its own, whether it has EFA.
+ROWS = """
+{lines}
+"""
+'''
 
 
 def row(answer: dict[str, Any]) -> str:
@@ -61,4 +75,4 @@ def _parts(answer: dict[str, Any], info: str, member: str) -> list[dict[str, Any
 
 
 if __name__ == "__main__":
-    FILE.write_text(json.dumps(document(), indent=0) + "\n")
+    MODULE.write_text(module())

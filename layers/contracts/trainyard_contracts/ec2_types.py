@@ -1,18 +1,15 @@
 """What EC2 says of its instance types, as far as a spec can be judged by it before AWS is asked.
 
-`ec2_types.json` holds what DescribeInstanceTypes answered; `source` in it says when and to whom. A
-type that is newer than the file is not known here and is judged by AWS alone.
+A type that is newer than our rows is not known here, and is judged by AWS alone.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
-from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-_FILE = "ec2_types.json"
+from .ec2_type_rows import ROWS
 
 
 class Ec2Type(NamedTuple):
@@ -32,32 +29,22 @@ class Ec2Type(NamedTuple):
 
 
 def ec2_type(name: str) -> Ec2Type | None:
-    """None for a type that the file does not know."""
+    """None for a type that the rows do not have."""
     return _table().get(name)
 
 
 def known(names: Iterable[str]) -> list[Ec2Type]:
-    """Those of them that the file knows."""
+    """Those of them that the rows have."""
     return [found for found in map(ec2_type, names) if found is not None]
 
 
-def source() -> str:
-    """Where the file's contents come from, and from when they are."""
-    return str(_document()["source"])
-
-
 @cache
-def _document() -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(files(__package__).joinpath(_FILE).read_text())
-    return document
+def _table() -> Mapping[str, Ec2Type]:
+    types = map(_read, ROWS.split("\n")[1:-1])
+    return {type_.name: type_ for type_ in types}
 
 
-@cache
-def _table() -> dict[str, Ec2Type]:
-    return {name: _read(name, row) for name, row in _document()["types"].items()}
-
-
-def _read(name: str, row: str) -> Ec2Type:
-    """`row` is such as 'x86_64|192|nvidia 8|disk|efa'."""
-    architecture, vcpus, accelerators, disk, efa = row.split("|")
+def _read(row: str) -> Ec2Type:
+    """`row` is such as 'p5.48xlarge|x86_64|192|nvidia 8|disk|efa'."""
+    name, architecture, vcpus, accelerators, disk, efa = row.split("|")
     return Ec2Type(name, architecture, int(vcpus), accelerators, disk == "disk", efa == "efa")

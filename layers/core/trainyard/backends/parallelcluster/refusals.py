@@ -43,20 +43,23 @@ class Invalid(errors.BackendRejected):
     that sentence is the finding then, of no type.
     """
 
-    def __init__(self, detail: str, findings: Sequence[ValidationMessage]) -> None:
-        super().__init__(detail)
+    def __init__(
+        self,
+        detail: str,
+        findings: Sequence[ValidationMessage],
+        errors: Sequence[FieldError] = (),
+    ) -> None:
+        super().__init__(detail, errors=errors)
         self.findings = list(findings)
 
     def told_of(self, spec: ParallelClusterSpec) -> Invalid:
         """The same, each finding with the field of this spec that it is about."""
-        named = Invalid(self.detail, self.findings)
-        named.next_step = self.next_step
-        named.errors = [
+        named = [
             FieldError(field_of(spec, finding), finding.message)
             for finding in self.findings
             if finding.level == "ERROR"
         ]
-        return named
+        return Invalid(self.detail, self.findings, named)
 
 
 @dataclass(frozen=True)
