@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, NamedTuple
 
@@ -62,7 +63,7 @@ class Lacking(NamedTuple):
     words: str
 
 
-class ClusterBase(Strict):
+class ClusterBase(Strict, ABC):
     """The fields that every backend's spec has, and the questions that each one answers.
 
     A backend's spec adds its own fields, and says its name in `backend`. Code that serves every
@@ -102,26 +103,26 @@ class ClusterBase(Strict):
             raise ValueError(f"tags: {problem}")
         return self
 
+    @abstractmethod
     def groups(self) -> Sequence[GroupBase]:
         """All its nodes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def count_field(self, group: GroupBase) -> str:
         """The field that says how many nodes the group has for jobs."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def shared_path(self) -> str:
         """Where every node has the shared filesystem."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def filesystem(self) -> str:
         """Which shared filesystem it is, the same for all clusters that have the same files.
 
         '' if it is made with the cluster, so that nobody else has it.
         """
-        raise NotImplementedError
 
     def on_filesystem(self, named: str) -> Self:
         """The same with another shared filesystem.

@@ -125,6 +125,8 @@ class FsxStorage(Strict):
                 "repositories: cannot be beside importPath and exportPath; name every prefix in "
                 "repositories, or one in importPath"
             )
+        if problem := _twice(self.repositories):
+            raise ValueError(f"repositories: {problem}")
         if self.repositories and self.deployment == "SCRATCH_1":
             raise ValueError("repositories: are not for SCRATCH_1; use another deployment")
         if (self.import_path or self.export_path) and self.deployment == "PERSISTENT_2":
@@ -272,6 +274,14 @@ class SharedStorage(Strict):
             for at, one in enumerate(self.fsx.repositories)
         }
         return {**named, **newer}
+
+
+def _twice(repositories: list[Repository]) -> str | None:
+    """Each one has a directory and a prefix of its own (CreateDataRepositoryAssociation)."""
+    for given in ([one.path for one in repositories], [one.source for one in repositories]):
+        if twice := next((one for one in given if given.count(one) > 1), None):
+            return f"'{twice}' is named twice; give each repository its own path and source"
+    return None
 
 
 def _words(numbers: tuple[int, ...]) -> str:

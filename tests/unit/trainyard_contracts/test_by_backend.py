@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import pytest
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from tests.support.other_backend import OtherSpec
 from tests.support.spec_parts import ON_FSX
 from typing_extensions import TypeAliasType
 
 from trainyard.http.problems import invalid_request
 from trainyard_contracts.base import read_stored
 from trainyard_contracts.by_backend import ByBackend
-from trainyard_contracts.cluster_base import ClusterBase, GroupBase
 from trainyard_contracts.cluster_specs import read_cluster_spec
 from trainyard_contracts.hyperpod import HyperPodClusterSpec
 from trainyard_contracts.specs import ClusterRef
@@ -26,17 +25,6 @@ GROUPS = [
 BOTH: dict[str, Any] = {"name": "c", "instanceGroups": GROUPS}
 SPEC: dict[str, Any] = {**BOTH, **ON_FSX}
 OTHER: dict[str, Any] = {**BOTH, "backend": "other", "shelves": 3}
-
-
-class OtherSpec(ClusterBase):
-    """A second backend's, as it would join."""
-
-    backend: Literal["other"]
-    instance_groups: list[GroupBase]
-    shelves: int = Field(ge=1)
-
-    def groups(self) -> Sequence[GroupBase]:
-        return self.instance_groups
 
 
 Either = TypeAliasType("Either", Annotated[HyperPodClusterSpec | OtherSpec, ByBackend()])

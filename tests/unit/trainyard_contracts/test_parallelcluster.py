@@ -209,6 +209,26 @@ MISTAKES: list[tuple[Json, str, str]] = [
         "repositories: cannot be beside importPath",
     ),
     (
+        fsx(
+            capacityGib=1200,
+            repositories=[
+                {"source": "s3://corpus/a/", "path": "/a"},
+                {"source": "s3://corpus/b/", "path": "/a"},
+            ],
+        ),
+        "sharedStorage.0.fsx",
+        "repositories: '/a' is named twice",
+    ),
+    (
+        fsx(
+            capacityGib=1200,
+            deployment="SCRATCH_1",
+            repositories=[{"source": "s3://corpus/a/", "path": "/a"}],
+        ),
+        "sharedStorage.0.fsx",
+        "repositories: are not for SCRATCH_1",
+    ),
+    (
         fsx(capacityGib=1200, exportPath="s3://corpus/out"),
         "sharedStorage.0.fsx",
         "exportPath: needs importPath",

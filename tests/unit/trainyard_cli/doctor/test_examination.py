@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any
 
 import botocore.session
 import pytest
 from moto import mock_aws
+from tests.support.other_backend import OtherSpec
 from tests.support.recorded_account import DNS, GROUP, SUBNET, RecordedAccount, sound
 
 from trainyard_cli.doctor import command
@@ -18,7 +19,6 @@ from trainyard_cli.doctor.examination import examine, names
 from trainyard_cli.doctor.scope import Scope
 from trainyard_cli.main import run as trainyard
 from trainyard_cli.problems import InvalidInput
-from trainyard_contracts.cluster_base import ClusterBase, GroupBase
 
 RUN: dict[str, Any] = {
     "name": "demo",
@@ -291,16 +291,6 @@ def test_what_nobody_may_look_at_is_said_and_the_other_checks_go_on() -> None:
     assert set(found) == {"bucket", "budgets"}
     assert found["budgets"].severity == "unknown"
     assert "Allow budgets:DescribeBudgets" in found["budgets"].remedy
-
-
-class OtherSpec(ClusterBase):
-    """A second backend's, as it would join."""
-
-    backend: Literal["other"]
-    instance_groups: list[GroupBase]
-
-    def groups(self) -> Sequence[GroupBase]:
-        return self.instance_groups
 
 
 def test_that_instances_of_another_backend_are_not_checked_is_said() -> None:
