@@ -53,8 +53,8 @@ class ParallelClusterSpec(SlurmCluster):
     iam_policies: list[PolicyArn] = Field(
         default_factory=list,
         max_length=8,
-        description="policies of head node and workers beside our own; the account's own must "
-        "be named parallelcluster...",
+        description="policies of all nodes beside our own; the account's are named "
+        "parallelcluster...",
     )
 
     @rule
@@ -81,6 +81,16 @@ class ParallelClusterSpec(SlurmCluster):
         }.items():
             if twice := next((name for name in names if names.count(name) > 1), None):
                 raise ValueError(f"{field}: '{twice}' is there twice; give each a name of its own")
+        return self
+
+    @rule
+    def _own_tags(self) -> ParallelClusterSpec:
+        taken = [key for key in self.tags if key.lower().startswith("parallelcluster:")]
+        if taken:
+            raise ValueError(
+                f"tags: '{taken[0][:100]}' begins with 'parallelcluster:', which ParallelCluster "
+                "sets itself; choose another key"
+            )
         return self
 
     @rule

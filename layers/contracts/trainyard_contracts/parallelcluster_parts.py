@@ -44,11 +44,13 @@ AmiId = Annotated[
         "must be the id of an image such as ami-0123456789abcdef0",
     ),
 ]
+#: The API stack's own role may attach no other of the account's (parallelcluster-policies.yaml).
 PolicyArn = Annotated[
     str,
     matching(
-        r"^arn:[a-z-]+:iam::(aws|[0-9]{12}):policy/[A-Za-z0-9+=,.@_/-]+$",
-        "must be the ARN of a policy, such as arn:aws:iam::aws:policy/NAME",
+        r"^arn:[a-z-]+:iam::(aws:policy/|[0-9]{12}:policy/parallelcluster)[A-Za-z0-9+=,.@_/-]+$",
+        "must be the ARN of a policy: AWS's own, such as arn:aws:iam::aws:policy/NAME, or one of "
+        "the account whose name begins with 'parallelcluster'",
     ),
 ]
 Cidr = Annotated[

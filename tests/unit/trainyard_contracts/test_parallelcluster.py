@@ -250,6 +250,12 @@ MISTAKES: list[tuple[Json, str, str]] = [
     ),
     (spec(iamPolicies=["AdministratorAccess"]), "iamPolicies.0", "must be the ARN of a policy"),
     (
+        spec(iamPolicies=["arn:aws:iam::111122223333:policy/mine"]),
+        "iamPolicies.0",
+        "whose name begins with 'parallelcluster'",
+    ),
+    (spec(tags={"ParallelCluster:x": "1"}), "tags", "which ParallelCluster sets itself"),
+    (
         spec(s3Mounts=[{"bucket": "corpus", "mountPath": "/fsx"}]),
         "s3Mounts",
         "'/fsx' is mounted twice",

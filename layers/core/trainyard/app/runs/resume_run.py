@@ -119,7 +119,8 @@ def _active(ports: Ports, run: Run) -> Run:
 def _check_checkpoints(ports: Ports, run: Run) -> None:
     if not submitted(run):
         return
-    if run.spec.cluster.spec is not None:  # a new cluster of it has the same filesystem
+    own = run.spec.cluster.spec
+    if own is not None and own.filesystem:  # a new cluster of it has the same filesystem
         return
     cluster = cluster_of(ports, run)
     ready = cluster is not None and cluster.status == "Ready"

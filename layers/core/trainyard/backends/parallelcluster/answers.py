@@ -122,31 +122,32 @@ class Fleet(Lenient):
     last_status_updated_time: datetime | None = None
 
 
-class ClusterPage(Lenient):
+class Page(Lenient):
+    """One page of a list."""
+
+    next_token: str | None = None
+
+
+class ClusterPage(Page):
     clusters: list[ClusterSummary]
-    next_token: str | None = None
 
 
-class InstancePage(Lenient):
+class InstancePage(Page):
     instances: list[Instance]
-    next_token: str | None = None
 
 
-class EventPage(Lenient):
+class EventPage(Page):
     events: list[StackEvent]
-    next_token: str | None = None
 
 
-class StreamPage(Lenient):
+class StreamPage(Page):
     log_streams: list[LogStream]
-    next_token: str | None = None
 
 
 class LogPage(Lenient):
-    """`next_token` leads on, and is the same again at the end."""
+    """Lines of one log. Its tokens are not read: the last lines are asked for at once."""
 
     events: list[LogEvent]
-    next_token: str | None = None
 
 
 class Deleted(Lenient):

@@ -27,7 +27,7 @@ TIMEOUT_SECONDS = 31.0
 _CONNECT_SECONDS = 3.0
 _DRY_RUN_SUCCEEDED = 412
 A = TypeVar("A", bound=BaseModel)
-P = TypeVar("P", bound=BaseModel)
+P = TypeVar("P", bound=answers.Page)
 
 
 @dataclass(frozen=True)
@@ -143,16 +143,15 @@ class ParallelClusterApi:
         while True:
             page = self._asked("GET", path, model, asked)
             yield page
-            token = getattr(page, "next_token", None)
-            if not token:
+            if not page.next_token:
                 return
-            asked["nextToken"] = token
+            asked["nextToken"] = page.next_token
 
     def _dry(self, method: str, path: str, body: Mapping[str, Any]) -> DryRun:
         reply = self._request(method, path, {"dryrun": "true"}, body)
-        if reply.status != _DRY_RUN_SUCCEEDED:
-            raise refusals.refused(Refused.of(f"{method} {path}", reply.status, reply.body))
         said = Refused.of(f"{method} {path}", reply.status, reply.body)
+        if reply.status != _DRY_RUN_SUCCEEDED:
+            raise refusals.refused(said)
         return DryRun(said.findings)
 
     def _asked(
