@@ -14,8 +14,8 @@ BENCHES := $(filter-out __init__ figures recovery plain_% llm_jobs llm_gpu forei
 	$(TRAINER_BENCHES), \
 	$(ALL_BENCHES))
 
-.PHONY: help setup setup-trainers demo test test-unit test-machines machine-image test-often check \
-	bench bench-recovery bench-trainers lock clean
+.PHONY: help setup setup-trainers demo test test-unit test-machines machine-image \
+	test-parallelcluster test-often check bench bench-recovery bench-trainers lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 26
@@ -37,7 +37,7 @@ demo: setup ## the main job on real parts, with a node killed in the middle
 # longest begin first.
 BESIDE := -n $(or $(WORKERS),3) --dist loadfile --no-loadscope-reorder
 test: setup-trainers ## all tests but those of test-machines, three files at once (WORKERS=...)
-	@$(BIN)/python -m pytest $(BESIDE) -m "not machines" tests/local tests
+	@$(BIN)/python -m pytest $(BESIDE) -m "not machines and not parallelcluster" tests/local tests
 
 test-unit: setup-trainers ## the pure tests, in less than a minute: no process, no server, no Slurm
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not real" tests/unit
@@ -50,6 +50,10 @@ test-machines: ## tests on nodes that boot: root, systemd-container, debootstrap
 machine-image: setup
 	@$(BIN)/python -c \
 		"from trainyard_local.machines import cloud, host; host.missing() or cloud.image(print)"
+
+test-parallelcluster: setup ## our requests to AWS ParallelCluster, judged by its own API on moto
+	@$(PYTHON) scripts/setup.py parallelcluster
+	@$(BIN)/python -m pytest tests/parallelcluster
 
 # What nodes that boot need of the package index, as `sam build` puts it into the bundle; this file
 # is written last.

@@ -76,6 +76,7 @@ def main() -> int:
     for name in ("runtime", "dev"):
         write(ROOT / "requirements" / f"{name}.in", sys.executable)
     write(ROOT / "requirements" / "trainers.in", sys.executable, ROOT / "requirements" / "dev.txt")
+    write(ROOT / "requirements" / "parallelcluster.in", sys.executable)
     python313 = find_python313()
     if python313 is None:
         print(how_to_get_python313(), file=sys.stderr)

@@ -1,7 +1,10 @@
 """Makes a clean clone runnable: virtual environment, locked packages, editable members, Slurm;
 standard library only.
 
-python scripts/setup.py [trainers]      with `trainers` also what their tests and measurements need
+python scripts/setup.py [trainers | parallelcluster]
+
+With `trainers` also what their tests and measurements need, and with `parallelcluster` the API of
+AWS ParallelCluster, in an environment of its own.
 """
 
 from __future__ import annotations
@@ -12,13 +15,14 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 VENV = ROOT / ".venv"
 STAMP = VENV / "trainyard-setup.stamp"
 TRAINERS_STAMP = VENV / "trainyard-setup-trainers.stamp"
+PARALLELCLUSTER = ROOT / ".venv-parallelcluster"
 MEMBERS = (
     "layers/contracts",
     "layers/core",
@@ -33,6 +37,8 @@ SLURM_PROGRAMS = ("slurmctld", "slurmd", "sbatch", "scontrol", "munged")
 SLURM_PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge")
 #: DeepSpeed compiles parts of itself at run time; the recipe mpirun is Open MPI.
 TRAINER_PROGRAMS = {"g++": "g++", "mpirun": "openmpi-bin"}
+#: ParallelCluster makes its template with a program for node.js, 10.13 or newer.
+PARALLELCLUSTER_PROGRAMS = {"node": "nodejs"}
 #: It is installed from source, must find the torch that is there, and builds nothing before it is
 #: used.
 DEEPSPEED = {"DS_BUILD_OPS": "0", "DS_ACCELERATOR": "cpu"}
@@ -112,16 +118,17 @@ def ensure_slurm() -> None:
         )
 
 
-def missing_trainer_programs() -> list[str]:
-    return [program for program in TRAINER_PROGRAMS if shutil.which(program) is None]
+def missing_programs(programs: Mapping[str, str]) -> list[str]:
+    return [program for program in programs if shutil.which(program) is None]
 
 
-def ensure_trainer_programs() -> None:
-    missing = missing_trainer_programs()
+def ensure_programs(programs: Mapping[str, str], whose: str) -> None:
+    """`programs` has the Debian package of each."""
+    missing = missing_programs(programs)
     if missing:
-        packages = tuple(TRAINER_PROGRAMS[program] for program in missing)
-        apt(packages, f"the trainers' tests need {' and '.join(missing)}")
-    if still := missing_trainer_programs():
+        packages = tuple(programs[program] for program in missing)
+        apt(packages, f"{whose} tests need {' and '.join(missing)}")
+    if still := missing_programs(programs):
         raise SetupError(
             f"the packages are installed, but {' and '.join(still)} is not on the PATH"
         )
@@ -142,8 +149,13 @@ def ensure_venv() -> None:
 
 
 def pip(*arguments: str, **environment: str) -> None:
+    install(VENV / "bin/python", arguments, environment)
+
+
+def install(python: Path, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+    """By the pip of the environment that has this interpreter."""
     command = [
-        str(VENV / "bin/python"),
+        str(python),
         "-m",
         "pip",
         "install",
@@ -199,7 +211,7 @@ def ensure_basis() -> str:
 
 def ensure_trainers(basis: str) -> None:
     """What the tests and measurements of the trainers need besides."""
-    ensure_trainer_programs()
+    ensure_programs(TRAINER_PROGRAMS, "the trainers'")
     wanted = hashlib.sha256(
         basis.encode() + (ROOT / "requirements/trainers.txt").read_bytes()
     ).hexdigest()
@@ -208,15 +220,31 @@ def ensure_trainers(basis: str) -> None:
         TRAINERS_STAMP.write_text(wanted)
 
 
+def ensure_parallelcluster() -> None:
+    """The API's environment, installed from its lock unless that was done before."""
+    ensure_programs(PARALLELCLUSTER_PROGRAMS, "ParallelCluster's")
+    lock = ROOT / "requirements/parallelcluster.txt"
+    stamp = PARALLELCLUSTER / "trainyard-setup.stamp"
+    wanted = hashlib.sha256(lock.read_bytes() + f"{sys.version}{ROOT}".encode()).hexdigest()
+    if stamp.exists() and stamp.read_text() == wanted:
+        return
+    print("setup: installing ParallelCluster's API (once; some 200 MB)", flush=True)
+    subprocess.run([sys.executable, "-m", "venv", str(PARALLELCLUSTER)], check=True)
+    install(PARALLELCLUSTER / "bin/python", ["-r", str(lock)], {})
+    stamp.write_text(wanted)
+
+
 def main(argv: Sequence[str]) -> int:
-    if list(argv) not in ([], ["trainers"]):
-        print("usage: python scripts/setup.py [trainers]", file=sys.stderr)
+    if list(argv) not in ([], ["trainers"], ["parallelcluster"]):
+        print("usage: python scripts/setup.py [trainers | parallelcluster]", file=sys.stderr)
         return 2
     started = time.monotonic()
     try:
         basis = ensure_basis()
-        if argv:
+        if list(argv) == ["trainers"]:
             ensure_trainers(basis)
+        if list(argv) == ["parallelcluster"]:
+            ensure_parallelcluster()
     except SetupError as problem:
         print(f"setup: {problem}", file=sys.stderr)
         return 1

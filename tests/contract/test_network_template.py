@@ -18,7 +18,7 @@ from trainyard_cli.doctor.checks import routes, security_groups, subnets
 from trainyard_cli.doctor.checks.routes import SERVICES
 from trainyard_cli.doctor.findings import Finding
 from trainyard_cli.doctor.scope import Scope
-from trainyard_contracts.cluster_base import Network
+from trainyard_contracts.cluster_parts import Network
 
 TEXT = (ROOT / "network.yaml").read_text()
 TEMPLATE: dict[str, Any] = yaml_parse(TEXT)

@@ -506,7 +506,7 @@ class MemoryBackend:
 
 def _nodes(spec: ClusterSpec) -> Iterator[ClusterNode]:
     number = 10
-    for group in spec.instance_groups:
+    for group in spec.groups():
         for _ in range(group.count + group.spares):
             number += 1
             name = f"ip-127-0-1-{number}"
@@ -690,7 +690,7 @@ class MemoryMetrics:
 
 class MemoryPrices:
     def hourly_usd(self, spec: ClusterSpec, product_of: Callable[[str], Product]) -> float | None:
-        return 1.5 * sum(group.count + group.spares for group in spec.instance_groups)
+        return 1.5 * sum(group.count + group.spares for group in spec.groups())
 
 
 @dataclass

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from trainyard_cli.problems import InvalidInput
-from trainyard_contracts.cluster_base import SharedFilesystem
+from trainyard_contracts.cluster_parts import Network, SharedFilesystem
 from trainyard_contracts.cluster_specs import ClusterSpec, read_cluster_spec
 from trainyard_contracts.hyperpod import HyperPodClusterSpec, InstanceGroup
 from trainyard_contracts.specs import JobSpec, RunSpec
@@ -50,8 +50,12 @@ class Scope:
     @property
     def groups(self) -> list[InstanceGroup]:
         """None where `unknown_backend` says whose groups they would be."""
-        spec = self.cluster
-        return spec.instance_groups if isinstance(spec, HyperPodClusterSpec) else []
+        return self.hyperpod.instance_groups if self.hyperpod else []
+
+    @property
+    def hyperpod(self) -> HyperPodClusterSpec | None:
+        """The cluster where it is HyperPod's."""
+        return self.cluster if isinstance(self.cluster, HyperPodClusterSpec) else None
 
     @property
     def ways(self) -> list[list[InstanceGroup]]:
@@ -69,7 +73,11 @@ class Scope:
 
     @property
     def filesystem(self) -> SharedFilesystem | None:
-        return self.cluster.shared_filesystem if self.cluster else None
+        return self.hyperpod.shared_filesystem if self.hyperpod else None
+
+    @property
+    def network(self) -> Network | None:
+        return self.hyperpod.network if self.hyperpod else None
 
     def instances(self) -> list[Counter[str]]:
         """How many instances of each type each way needs, spares included."""
@@ -77,13 +85,13 @@ class Scope:
 
     def subnets(self, account: Account) -> list[str]:
         """Of the spec, else of the stack's parameters."""
-        if self.cluster is not None and self.cluster.network is not None:
-            return list(self.cluster.network.subnet_ids)
+        if self.network is not None:
+            return list(self.network.subnet_ids)
         return _listed(account.parameters.get("SubnetIds"))
 
     def security_groups(self, account: Account) -> list[str]:
-        if self.cluster is not None and self.cluster.network is not None:
-            return list(self.cluster.network.security_group_ids)
+        if self.network is not None:
+            return list(self.network.security_group_ids)
         return _listed(account.parameters.get("SecurityGroupIds"))
 
     def field(self, name: str) -> str:

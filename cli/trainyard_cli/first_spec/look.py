@@ -313,7 +313,7 @@ def _requirements(directory: Path) -> tuple[list[str], str]:
 def _fits(line: str) -> bool:
     from pydantic import TypeAdapter, ValidationError
 
-    from trainyard_contracts.cluster_base import Requirement
+    from trainyard_contracts.cluster_parts import Requirement
 
     try:
         TypeAdapter(Requirement).validate_python(line)

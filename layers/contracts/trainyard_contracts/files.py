@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 
 from . import places
 from .base import Lenient, Sha256Hex
-from .cluster_base import ClusterUser, PythonEnvironment, S3Mount, SharedFilesystem
+from .cluster_parts import ClusterUser, PythonEnvironment, S3Mount, SharedFilesystem
 from .specs import JobPythonEnvironment
 from .watching import ProgressSetting, WatchSpec
 

@@ -5,20 +5,23 @@ Titles are the names that the API's clients know from the time when there was no
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
-from typing_extensions import TypeAliasType
+from pydantic import ConfigDict, Field, ValidationError, model_validator
+from typing_extensions import Self, TypeAliasType
 
 from .base import Lenient, Strict, matching, rule
 from .cluster_base import (
     MOST_ENTRIES,
     CapacityBase,
-    ClusterBase,
     GroupBase,
+    Lacking,
     NodeRepair,
     Way,
 )
+from .cluster_parts import Network, SharedFilesystem
+from .slurm_cluster import SlurmCluster
 
 #: HyperPod reboots a node in one to three minutes; a replacement takes twenty to thirty.
 REPAIR_GRACE_SECONDS = 300
@@ -152,7 +155,7 @@ class HyperPodCapacity(CapacityBase):
 InstanceGroup = TypeAliasType("InstanceGroup", HyperPodGroup)
 
 
-class HyperPodClusterSpec(ClusterBase):
+class HyperPodClusterSpec(SlurmCluster):
     """A cluster: one controller group, at least one worker group, and what every node needs."""
 
     model_config = ConfigDict(title="ClusterSpec")
@@ -165,6 +168,13 @@ class HyperPodClusterSpec(ClusterBase):
         max_length=100,
         json_schema_extra={"minItems": 2},
         description="the nodes: one controller, workers, and login nodes where people need them",
+    )
+    network: Network | None = Field(
+        default=None,
+        description="which the nodes join; default: the stack's SubnetIds and SecurityGroupIds",
+    )
+    shared_filesystem: SharedFilesystem = Field(
+        description="where runs and checkpoints lie while the cluster lives"
     )
     node_recovery: Literal["Automatic", "None"] = Field(
         default="Automatic",
@@ -189,6 +199,34 @@ class HyperPodClusterSpec(ClusterBase):
         "limits.clusterDeadlineSeconds of the run, or for an hour; "
         "default: those of instanceGroups",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _filesystem(cls, given: Any) -> Any:
+        if (
+            isinstance(given, dict)
+            and given.get("sharedFilesystem", given.get("shared_filesystem")) is None
+        ):
+            raise ValueError(
+                "sharedFilesystem: is needed, for without it jobs on different nodes see none of "
+                "each other's files; give dnsName and mountName of an FSx for Lustre filesystem "
+                "(network.yaml makes one)"
+            )
+        return given
+
+    @rule
+    def _groups(self) -> HyperPodClusterSpec:
+        names = [group.name for group in self.instance_groups]
+        if len(set(names)) != len(names):
+            raise ValueError("instanceGroups: every group needs a name of its own")
+        controllers = [group for group in self.instance_groups if group.role == "controller"]
+        if len(controllers) != 1 or controllers[0].count != 1:
+            raise ValueError(
+                "instanceGroups: exactly one group with role 'controller' and count 1 is needed"
+            )
+        if not self.workers():
+            raise ValueError("instanceGroups: at least one group with role 'worker' is needed")
+        return self
 
     @rule
     def _slurm(self) -> HyperPodClusterSpec:
@@ -227,6 +265,44 @@ class HyperPodClusterSpec(ClusterBase):
         if network is not None and entry.subnet_ids:
             network = network.changed(subnet_ids=entry.subnet_ids)
         return self.changed(instance_groups=groups, network=network, capacity=[])
+
+    def groups(self) -> Sequence[GroupBase]:
+        return self.instance_groups
+
+    def count_field(self, group: GroupBase) -> str:
+        names = [known.name for known in self.instance_groups]
+        return f"instanceGroups.{names.index(group.name)}.count"
+
+    @property
+    def shared_path(self) -> str:
+        return self.shared_filesystem.mount_path
+
+    @property
+    def filesystem(self) -> str:
+        """By DNS name and mount name."""
+        return f"{self.shared_filesystem.dns_name}/{self.shared_filesystem.mount_name}"
+
+    def on_filesystem(self, named: str) -> Self:
+        dns_name, _, mount_name = named.partition("/")
+        try:
+            moved = SharedFilesystem(
+                dns_name=dns_name, mount_name=mount_name, mount_path=self.shared_path
+            )
+        except ValidationError:
+            raise ValueError(
+                "must be an FSx filesystem's DNS name and mount name, such as "
+                "fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com/abcdefgh"
+            ) from None
+        return self.changed(shared_filesystem=moved)
+
+    def lacks_network(self) -> Lacking | None:
+        if self.network is not None:
+            return None
+        return Lacking(
+            "network",
+            "is needed, for the stack names none; give subnetIds and securityGroupIds "
+            "from which the sharedFilesystem is reached",
+        )
 
     @property
     def node_repair(self) -> NodeRepair | None:

@@ -25,7 +25,7 @@ from .base import (
     rule,
     told,
 )
-from .cluster_base import Requirement
+from .cluster_parts import Requirement
 from .cluster_specs import ClusterSpec
 from .git_code import GitSpec
 from .images import ImageName, is_file
@@ -278,7 +278,7 @@ class JobSpec(Strict):
                 f"{self.nodes} nodes asked, but {where} has "
                 f"{have} worker node{'' if have == 1 else 's'}; ask for at most {have}",
             )
-        shared = cluster.shared_filesystem.mount_path
+        shared = cluster.shared_path
         if self.image and is_file(self.image) and not self.image.startswith(f"{shared}/"):
             return (
                 "image",
@@ -500,12 +500,9 @@ class RunSpec(Strict):
         workers = cluster.workers(self.job.partition)
         if field != "job.nodes" or not workers:
             return ""
-        place = next(
-            number for number, one in enumerate(cluster.instance_groups) if one is workers[0]
-        )
         return (
             f", or give group '{workers[0].name}' of its cluster more: "
-            f"cluster.spec.instanceGroups.{place}.count"
+            f"cluster.spec.{cluster.count_field(workers[0])}"
         )
 
     def unfit(self, cluster: ClusterSpec) -> tuple[str, str] | None:
@@ -524,7 +521,7 @@ class RunSpec(Strict):
 
 
 def _unfit_input(one: InputSpec, cluster: ClusterSpec) -> tuple[str, str] | None:
-    if problem := misplaced(one.path, cluster.shared_filesystem.mount_path):
+    if problem := misplaced(one.path, cluster.shared_path):
         return "path", problem
     if not is_s3(one.source):
         return None

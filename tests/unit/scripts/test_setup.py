@@ -98,7 +98,7 @@ def test_programs_of_the_trainers_are_asked_for_in_the_same_words(
     with pytest.raises(
         setup.SetupError, match=r"need g\+\+ and mpirun. This user may not install packages"
     ) as refused:
-        setup.ensure_trainer_programs()
+        setup.ensure_programs(setup.TRAINER_PROGRAMS, "the trainers'")
     assert "sudo apt-get install -y --no-install-recommends g++ openmpi-bin" in str(refused.value)
 
 

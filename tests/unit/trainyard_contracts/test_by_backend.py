@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import pytest
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from tests.support.other_backend import OtherSpec
 from tests.support.spec_parts import ON_FSX
 from typing_extensions import TypeAliasType
 
 from trainyard.http.problems import invalid_request
 from trainyard_contracts.base import read_stored
 from trainyard_contracts.by_backend import ByBackend
-from trainyard_contracts.cluster_base import ClusterBase, GroupBase
 from trainyard_contracts.cluster_specs import read_cluster_spec
 from trainyard_contracts.hyperpod import HyperPodClusterSpec
 from trainyard_contracts.specs import ClusterRef
@@ -22,15 +22,9 @@ GROUPS = [
     {"name": "head", "role": "controller", "instanceType": "ml.c5.xlarge", "count": 1},
     {"name": "workers", "role": "worker", "instanceType": "ml.c5.xlarge", "count": 2},
 ]
-SPEC: dict[str, Any] = {"name": "c", "instanceGroups": GROUPS, **ON_FSX}
-
-
-class OtherSpec(ClusterBase):
-    """A second backend's, as it would join."""
-
-    backend: Literal["other"]
-    instance_groups: list[GroupBase]
-    shelves: int = Field(ge=1)
+BOTH: dict[str, Any] = {"name": "c", "instanceGroups": GROUPS}
+SPEC: dict[str, Any] = {**BOTH, **ON_FSX}
+OTHER: dict[str, Any] = {**BOTH, "backend": "other", "shelves": 3}
 
 
 Either = TypeAliasType("Either", Annotated[HyperPodClusterSpec | OtherSpec, ByBackend()])
@@ -52,11 +46,10 @@ def test_a_spec_that_names_no_backend_is_hyperpods() -> None:
 
 
 def test_a_spec_is_read_by_the_backend_that_it_names() -> None:
-    given = {**SPEC, "backend": "other", "shelves": 3}
-    read = Holder.model_validate({"spec": given}).spec
+    read = Holder.model_validate({"spec": OTHER}).spec
     assert isinstance(read, OtherSpec)
     assert (read.shelves, read.node_repair) == (3, None)
-    assert read.model_dump(by_alias=True, exclude_unset=True) == given
+    assert read.model_dump(by_alias=True, exclude_unset=True) == OTHER
 
 
 def test_what_is_stored_is_read_again() -> None:
@@ -67,31 +60,32 @@ def test_what_is_stored_is_read_again() -> None:
     assert read_cluster_spec(SPEC).node_repair == (300, 1800), "by default HyperPod repairs nodes"
 
 
-@pytest.mark.parametrize("backend", [{}, {"backend": "other", "shelves": 3}])
-def test_a_stored_one_is_read_without_judging_it_again(backend: dict[str, Any]) -> None:
+@pytest.mark.parametrize("spec", [SPEC, OTHER])
+def test_a_stored_one_is_read_without_judging_it_again(spec: dict[str, Any]) -> None:
     newer = {"color": "blue", "tags": {"aws:mine": "1"}}
-    given = {"spec": {**SPEC, **backend, **newer}}
+    given = {"spec": {**spec, **newer}}
     with pytest.raises(ValidationError):
         Holder.model_validate(given)
     read = read_stored(Holder, json.dumps(given)).spec
     assert read is not None
-    assert (read.backend, read.tags) == (backend.get("backend", "hyperpod"), newer["tags"])
+    assert (read.backend, read.tags) == (spec.get("backend", "hyperpod"), newer["tags"])
 
 
 @pytest.mark.parametrize(
-    ("fields", "place"),
+    ("given", "place"),
     [
-        ({"shelves": 3}, ("spec", "shelves")),
-        ({"backend": "other", "shelves": 0}, ("spec", "shelves")),
-        ({"backend": "other", "shelves": 1, "nodeRecovery": "None"}, ("spec", "nodeRecovery")),
-        ({"backend": "nobody"}, ("spec", "backend")),
-        ({"backend": ["other"]}, ("spec", "backend")),
+        ({**SPEC, "shelves": 3}, ("spec", "shelves")),
+        ({**OTHER, "shelves": 0}, ("spec", "shelves")),
+        ({**OTHER, "nodeRecovery": "None"}, ("spec", "nodeRecovery")),
+        ({**OTHER, "sharedFilesystem": {}}, ("spec", "sharedFilesystem")),
+        ({**SPEC, "backend": "nobody"}, ("spec", "backend")),
+        ({**SPEC, "backend": ["other"]}, ("spec", "backend")),
     ],
 )
 def test_a_mistake_is_said_at_its_own_field_without_the_backends_name(
-    fields: dict[str, Any], place: tuple[str, ...]
+    given: dict[str, Any], place: tuple[str, ...]
 ) -> None:
-    assert places({**SPEC, **fields}) == [place]
+    assert places(given) == [place]
 
 
 @pytest.mark.parametrize("given", ["x", [], 7, True])
@@ -105,7 +99,7 @@ def test_what_is_no_object_is_told_as_with_one_backend(given: Any) -> None:
 
 
 def test_a_spec_that_was_read_already_is_taken_as_it_is() -> None:
-    read = TypeAdapter(Either).validate_python({**SPEC, "backend": "other", "shelves": 3})
+    read = TypeAdapter(Either).validate_python(OTHER)
     assert Holder(spec=read).spec is read
 
 

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from tests.support.spec_parts import FILESYSTEM, NETWORK, ON_FSX
 
 from trainyard_contracts.base import read_stored, relative_path
-from trainyard_contracts.cluster_base import PythonEnvironment, S3Mount
+from trainyard_contracts.cluster_parts import PythonEnvironment, S3Mount
 from trainyard_contracts.cluster_specs import ClusterSpec, read_cluster_spec
 from trainyard_contracts.specs import CheckpointSpec, JobSpec, RunSpec
 

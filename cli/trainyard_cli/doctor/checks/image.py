@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from trainyard_contracts.cluster_base import PythonEnvironment
+from trainyard_contracts.cluster_parts import PythonEnvironment
 from trainyard_contracts.specs import JobSpec
 
 from ..account import Account
@@ -21,7 +21,7 @@ _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def check(_account: Account, scope: Scope) -> Iterator[Finding]:
-    cluster = scope.cluster
+    cluster = scope.hyperpod
     if cluster is None:
         return
     if cluster.s3_mounts:

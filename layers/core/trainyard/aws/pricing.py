@@ -29,7 +29,7 @@ class PriceList:
 
     def hourly_usd(self, spec: ClusterBase, product_of: Callable[[str], Product]) -> float | None:
         total = 0.0
-        for group in spec.instance_groups:
+        for group in spec.groups():
             if not group.on_demand:
                 _LOG.warning(
                     "no price for cluster %s: group %s is not on demand", spec.name, group.name

@@ -34,7 +34,7 @@ def total_nodes(draft: Draft, cluster: Cluster) -> int:
     if partition in counts:
         return counts[partition]
     wanted = run.spec.job.partition
-    groups = [group for group in cluster.spec.instance_groups if group.role == "worker"]
+    groups = [group for group in cluster.spec.groups() if group.role == "worker"]
     return sum(
         group.count + group.spares
         for group in groups
@@ -52,7 +52,7 @@ def usable_nodes(draft: Draft, without: set[str] | None = None) -> int:
     bad = {*bad_nodes(draft), *(without or set())}
     partitions = {
         draft.cluster.spec.partition_of(group)
-        for group in draft.cluster.spec.instance_groups
+        for group in draft.cluster.spec.groups()
         if group.role == "worker"
     }
     if len(partitions) > 1:

@@ -100,7 +100,7 @@ def _code(run: Run) -> BundleCode | None:
 def _image(run: Run, cluster: ClusterSpec | None) -> BundleImage | None:
     if run.spec.job.image is None:
         return None
-    mounts = [mount.mount_path for mount in cluster.s3_mounts] if cluster is not None else []
+    mounts = cluster.mount_paths() if cluster is not None else []
     return BundleImage(name=run.spec.job.image, digest=run.image_digest, mounts=mounts)
 
 

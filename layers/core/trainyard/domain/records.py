@@ -388,8 +388,8 @@ class Cluster(Record):
 
     @property
     def filesystem(self) -> str:
-        """The shared filesystem that its nodes mount, by DNS name and mount name."""
-        return f"{self.spec.shared_filesystem.dns_name}/{self.spec.shared_filesystem.mount_name}"
+        """The shared filesystem that its nodes mount; one made with it is this generation's."""
+        return self.spec.filesystem or f"{self.name}/{self.generation}"
 
     @property
     def mark(self) -> str:

@@ -104,7 +104,7 @@ def warnings(spec: RunSpec) -> list[str]:
             "what was trained is lost with it."
         )
     cluster = spec.cluster.spec
-    if cluster is not None and not any(group.spares for group in cluster.instance_groups):
+    if cluster is not None and not cluster.standing_by(spec.job.nodes):
         found.append(
             "cluster: there is no spare, so a lost node is waited for (minutes) instead of "
             "replaced in seconds."

@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import botocore.session
 import pytest
 from moto import mock_aws
+from tests.support.other_backend import OtherSpec
 from tests.support.recorded_account import DNS, GROUP, SUBNET, RecordedAccount, sound
 
 from trainyard_cli.doctor import command
@@ -18,7 +19,6 @@ from trainyard_cli.doctor.examination import examine, names
 from trainyard_cli.doctor.scope import Scope
 from trainyard_cli.main import run as trainyard
 from trainyard_cli.problems import InvalidInput
-from trainyard_contracts.cluster_base import ClusterBase, GroupBase
 
 RUN: dict[str, Any] = {
     "name": "demo",
@@ -296,19 +296,12 @@ def test_what_nobody_may_look_at_is_said_and_the_other_checks_go_on() -> None:
     assert "Allow budgets:DescribeBudgets" in found["budgets"].remedy
 
 
-class OtherSpec(ClusterBase):
-    """A second backend's, as it would join."""
-
-    backend: Literal["other"]
-    instance_groups: list[GroupBase]
-
-
 def test_that_instances_of_another_backend_are_not_checked_is_said() -> None:
     groups = [
         {"name": role, "role": role, "instanceType": "c5.large", "count": 1}
         for role in ("controller", "worker")
     ]
-    spec = OtherSpec.model_validate({**CLUSTER, "backend": "other", "instanceGroups": groups})
+    spec = OtherSpec.model_validate({"name": "c", "backend": "other", "instanceGroups": groups})
     account = RecordedAccount()
     (found,) = examine(account, Scope(spec, prefix="cluster.spec."))  # type: ignore[arg-type]
     assert (found.severity, found.subject) == ("unknown", "cluster.spec.backend")

@@ -14,7 +14,6 @@ from trainyard.domain.errors import (
 from trainyard.domain.records import Cluster
 from trainyard.ports import Ports
 from trainyard_contracts.cluster_specs import ClusterSpec
-from trainyard_contracts.inputs import S3Prefix
 
 
 def create_cluster(
@@ -68,29 +67,23 @@ def check_spec(ports: Ports, spec: ClusterSpec, prefix: str = "") -> None:
 
 def _check_network(ports: Ports, spec: ClusterSpec, prefix: str) -> None:
     """Refuse a cluster without a network of its own or the stack's: it reaches no filesystem."""
-    if spec.network is None and not ports.config.has_network:
-        field = f"{prefix}network"
-        message = (
-            "is needed, for the stack names none; give subnetIds and securityGroupIds "
-            "from which the sharedFilesystem is reached"
-        )
-        raise InvalidRequest(f"{field}: {message}", errors=[FieldError(field, message)])
+    if not ports.config.has_network and (lacking := spec.lacks_network()) is not None:
+        raise _refused(f"{prefix}{lacking.field}", lacking.words)
 
 
 def _check_mounts(ports: Ports, spec: ClusterSpec, prefix: str) -> None:
     """Refuse the stack's own bucket: it would show the nodes the runs of other clusters."""
-    named = [
-        *((f"s3Mounts.{at}.bucket", mount.bucket) for at, mount in enumerate(spec.s3_mounts)),
-        *((f"jobInputs.{at}", S3Prefix.of(one).bucket) for at, one in enumerate(spec.job_inputs)),
-    ]
-    for name, bucket in named:
+    for name, bucket in spec.read_buckets().items():
         if bucket == ports.config.data_bucket:
-            field = f"{prefix}{name}"
-            message = (
+            raise _refused(
+                f"{prefix}{name}",
                 f"'{bucket}' is Trainyard's own bucket, with every cluster's runs; "
-                "copy what is needed to another one"
+                "copy what is needed to another one",
             )
-            raise InvalidRequest(f"{field}: {message}", errors=[FieldError(field, message)])
+
+
+def _refused(field: str, message: str) -> InvalidRequest:
+    return InvalidRequest(f"{field}: {message}", errors=[FieldError(field, message)])
 
 
 def _repeated(ports: Ports, record: Cluster) -> Cluster | None:

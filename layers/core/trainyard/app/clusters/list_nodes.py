@@ -38,7 +38,7 @@ def _samples(ports: Ports, cluster: Cluster) -> dict[str, NodeSample]:
     A large cluster's are in several heartbeats, of which the newest may still be on their way.
     """
     beats = newest_heartbeats(ports, cluster.name, 1)
-    nodes = sum(group.count + group.spares for group in cluster.spec.instance_groups)
+    nodes = sum(group.count + group.spares for group in cluster.spec.groups())
     parts = max([1 + nodes // _NODES_OF_AN_UNCOUNTED_PART, *[2 * beat.parts - 1 for beat in beats]])
     if parts > 1:
         beats = newest_heartbeats(ports, cluster.name, parts)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pydantic import ValidationError
-
 from trainyard.app.facts.situation import cluster_of, silent_since
 from trainyard.app.runs.read_sync import latest_sync
 from trainyard.app.runs.submit_run import start_run
@@ -21,7 +19,6 @@ from trainyard.domain.records import Cluster, Run
 from trainyard.domain.runs import left_on, reopened
 from trainyard.ports import Ports
 from trainyard_contracts import places
-from trainyard_contracts.cluster_base import SharedFilesystem
 
 
 def resume_run(ports: Ports, run_id: str, filesystem: str | None = None) -> Run:
@@ -65,18 +62,11 @@ def _moved(run: Run, filesystem: str) -> Run:
             "the run had no export.everySeconds, so there is nothing to bring to another one; "
             "resume it on its own, or submit a new run"
         )
-    dns_name, _, mount_name = filesystem.partition("/")
-    given = spec.shared_filesystem
     try:
-        moved = SharedFilesystem(
-            dns_name=dns_name, mount_name=mount_name, mount_path=given.mount_path
-        )
-    except ValidationError:
-        raise _wrong(
-            "must be an FSx filesystem's DNS name and mount name, such as "
-            "fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com/abcdefgh"
-        ) from None
-    cluster = run.spec.cluster.changed(spec=spec.changed(shared_filesystem=moved))
+        moved = spec.on_filesystem(filesystem)
+    except ValueError as mistake:
+        raise _wrong(str(mistake)) from None
+    cluster = run.spec.cluster.changed(spec=moved)
     return run.changed(spec=run.spec.changed(cluster=cluster))
 
 
@@ -129,7 +119,8 @@ def _active(ports: Ports, run: Run) -> Run:
 def _check_checkpoints(ports: Ports, run: Run) -> None:
     if not submitted(run):
         return
-    if run.spec.cluster.spec is not None:  # a new cluster of it has the same filesystem
+    own = run.spec.cluster.spec
+    if own is not None and own.filesystem:  # a new cluster of it has the same filesystem
         return
     cluster = cluster_of(ports, run)
     ready = cluster is not None and cluster.status == "Ready"

@@ -7,7 +7,6 @@ from trainyard.domain.errors import FieldError, InvalidRequest, RunNotFound
 from trainyard.domain.records import Checkpoint, Cluster, Run, Start
 from trainyard.ports import Ports
 from trainyard_contracts import places
-from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.specs import RunSpec
 
 _FIELD = "checkpoint.startFrom"
@@ -43,7 +42,7 @@ def check_start(ports: Ports, spec: RunSpec, cluster: Cluster | None) -> Start |
     newest = max(mine, key=lambda found: found.attempt)
     export = _exported(ports, source, newest, cluster) if cluster else ""
     if not export:
-        _check_filesystem(ports, source, cluster.spec if cluster else spec.cluster.spec)
+        _check_filesystem(ports, source, _filesystem(spec, cluster))
     return Start(run_id=source.id, path=newest.path, step=newest.step, export=export)
 
 
@@ -61,18 +60,23 @@ def _exported(ports: Ports, source: Run, found: Checkpoint, cluster: Cluster) ->
     return place if there else ""
 
 
-def _check_filesystem(ports: Ports, source: Run, spec: ClusterSpec | None) -> None:
-    assert spec is not None
+def _filesystem(spec: RunSpec, cluster: Cluster | None) -> str:
+    if cluster is not None:
+        return cluster.filesystem
+    assert spec.cluster.spec is not None
+    return spec.cluster.spec.filesystem
+
+
+def _check_filesystem(ports: Ports, source: Run, ours: str) -> None:
     theirs = source.filesystem
     if not theirs and (cluster := cluster_of(ports, source)) is not None:
         theirs = cluster.filesystem
-    ours = f"{spec.shared_filesystem.dns_name}/{spec.shared_filesystem.mount_name}"
-    if theirs != ours:
+    if not ours or theirs != ours:
         raise _wrong(
             ".run",
             f"the checkpoints of run {source.id} lie on the filesystem {theirs or 'of no cluster'},"
-            f" and this run's cluster has {ours}; use a cluster with that filesystem, or the "
-            "cluster of this name below which the run was exported",
+            f" and this run's cluster has {ours or 'one of its own'}; use a cluster with that "
+            "filesystem, or the cluster of this name below which the run was exported",
         )
 
 

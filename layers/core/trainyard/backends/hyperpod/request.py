@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from trainyard.domain import names
 from trainyard.domain.records import Cluster
 from trainyard_contracts import places
-from trainyard_contracts.cluster_base import ClusterBase, SharedFilesystem
+from trainyard_contracts.cluster_parts import SharedFilesystem
 from trainyard_contracts.files import ClusterFile, WorkerGroup
 from trainyard_contracts.hyperpod import HyperPodClusterSpec, InstanceGroup
 from trainyard_contracts.places import CLUSTER_TAG, RECORD_TAG, RUN_TAG, STAGE_TAG
@@ -217,7 +217,7 @@ def _lustre(shared: SharedFilesystem) -> dict[str, str]:
     }
 
 
-def network(spec: ClusterBase, settings: HyperPodSettings) -> dict[str, list[str]]:
+def network(spec: HyperPodClusterSpec, settings: HyperPodSettings) -> dict[str, list[str]]:
     """VpcConfig of the cluster: a filesystem is reached from one's own network only."""
     if spec.network is not None:
         return {

@@ -1,0 +1,204 @@
+"""What is ParallelCluster's: the spec of a cluster that its API makes, with Slurm on EC2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from .base import rule
+from .cluster_base import GroupBase
+from .ec2_types import known
+from .parallelcluster_parts import HeadNode, Image, LoginPool, PolicyArn, S3Access
+from .parallelcluster_queues import Queue
+from .parallelcluster_storage import SharedStorage
+from .slurm_cluster import SlurmCluster
+from .spec_rules import mounts_that_meet
+
+#: Where a node's own disks are mounted, in the queues that ask for it.
+LOCAL_SCRATCH = "/local_scratch"
+#: Storage of one kind, made with the cluster or there already (3.16.1: MAX_NEW_STORAGE_COUNT,
+#: MAX_EXISTING_STORAGE_COUNT, MAX_EBS_COUNT).
+NEW_AT_MOST = {"fsx": 1, "efs": 1, "ebs": 5}
+EXISTING_AT_MOST = {"fsx": 20, "efs": 20, "ebs": 5}
+#: A run's own cluster gets six letters of the run's id and a hyphen, within 60.
+NAME_AT_MOST = 60
+#: The name of the head node's group; no queue can have it, for it is no lower-case name.
+HEAD_NODE = "HeadNode"
+
+
+class ParallelClusterSpec(SlurmCluster):
+    """A head node, queues of workers, and what they share, in the stack's own region."""
+
+    backend: Literal["parallelcluster"] = Field(description="the service that makes the cluster")
+    image: Image = Field(default=Image(), description="what the nodes boot")
+    head_node: HeadNode = Field(description="runs Slurm's controller and the cluster's agent")
+    queues: list[Queue] = Field(
+        min_length=1, max_length=50, description="workers; each is a partition of its name"
+    )
+    login_nodes: list[LoginPool] = Field(
+        default_factory=list, max_length=10, description="nodes where people work; default: none"
+    )
+    shared_storage: list[SharedStorage] = Field(
+        min_length=1,
+        max_length=20,
+        description="what all nodes have; runs and checkpoints lie on the first one",
+    )
+    s3_access: list[S3Access] = Field(
+        default_factory=list,
+        max_length=16,
+        description="buckets that head node and workers may reach",
+    )
+    iam_policies: list[PolicyArn] = Field(
+        default_factory=list,
+        max_length=8,
+        description="policies of all nodes beside our own; the account's are named "
+        "parallelcluster...",
+    )
+
+    @rule
+    def _name(self) -> ParallelClusterSpec:
+        if not self.name[0].isalpha():
+            raise ValueError(
+                f"name: '{self.name}' begins with a digit; ParallelCluster wants a letter first"
+            )
+        if len(self.name) > NAME_AT_MOST:
+            raise ValueError(
+                f"name: has {len(self.name)} characters; ParallelCluster takes {NAME_AT_MOST}"
+            )
+        if len(self.name) < 2:
+            raise ValueError("name: ParallelCluster wants two characters at least; give a longer")
+        return self
+
+    @rule
+    def _names(self) -> ParallelClusterSpec:
+        queues = [queue.name for queue in self.queues]
+        for field, names in {
+            "queues": queues,
+            "loginNodes": [pool.name for pool in self.login_nodes] + queues,
+            "sharedStorage": [storage.name for storage in self.shared_storage],
+        }.items():
+            if twice := next((name for name in names if names.count(name) > 1), None):
+                raise ValueError(f"{field}: '{twice}' is there twice; give each a name of its own")
+        return self
+
+    @rule
+    def _own_tags(self) -> ParallelClusterSpec:
+        taken = [key for key in self.tags if key.lower().startswith("parallelcluster:")]
+        if taken:
+            raise ValueError(
+                f"tags: '{taken[0][:100]}' begins with 'parallelcluster:', which ParallelCluster "
+                "sets itself; choose another key"
+            )
+        return self
+
+    @rule
+    def _processors(self) -> ParallelClusterSpec:
+        """Head node and workers share /opt, so they must have one architecture."""
+        head = known([self.head_node.instance_type])
+        for field, part, name in self._other_types():
+            if head and (type_ := known([name])) and type_[0].architecture != head[0].architecture:
+                raise ValueError(
+                    f"{field}: {name} of '{part}' is {type_[0].architecture}, and the head node's "
+                    f"{head[0].name} is {head[0].architecture}; use types of one architecture"
+                )
+        return self
+
+    @rule
+    def _storage(self) -> ParallelClusterSpec:
+        paths = [storage.mount_path for storage in self.shared_storage]
+        scratch = [LOCAL_SCRATCH] if any(queue.local_scratch for queue in self.queues) else []
+        if problem := mounts_that_meet([*paths, *super().mount_paths(), *scratch]):
+            raise ValueError(f"sharedStorage: {problem}")
+        for kind in ("fsx", "efs", "ebs"):
+            mine = [storage for storage in self.shared_storage if storage.kind == kind]
+            there = sum(storage.existing is not None for storage in mine)
+            if len(mine) - there > NEW_AT_MOST[kind] or there > EXISTING_AT_MOST[kind]:
+                raise ValueError(
+                    f"sharedStorage: ParallelCluster makes {NEW_AT_MOST[kind]} {kind} at most, and "
+                    f"takes {EXISTING_AT_MOST[kind]} that exist; remove what is more"
+                )
+        ids = [storage.existing for storage in self.shared_storage if storage.existing]
+        if twice := next((one for one in ids if ids.count(one) > 1), None):
+            raise ValueError(f"sharedStorage: '{twice}' is there twice; give it once")
+        return self
+
+    @rule
+    def _one_zone(self) -> ParallelClusterSpec:
+        """An FSx filesystem that is made lies in one zone, that of the workers' one subnet."""
+        made = [one for one in self.shared_storage if one.kind == "fsx" and one.existing is None]
+        subnets = {subnet for queue in self.queues for subnet in queue.subnet_ids}
+        if made and len(subnets) > 1:
+            raise ValueError(
+                f"queues: the filesystem '{made[0].name}' is made in one subnet, and the queues "
+                f"have {len(subnets)} ({', '.join(sorted(subnets))}); give all queues one subnet, "
+                "or name a filesystem that exists (sharedStorage fsx.fileSystemId)"
+            )
+        return self
+
+    def groups(self) -> Sequence[GroupBase]:
+        """The head node is the controller, and each queue is a group of its partition."""
+        head = GroupBase(
+            name=HEAD_NODE,
+            role="controller",
+            instance_type=self.head_node.instance_type,
+            count=1,
+        )
+        return [head, *map(_workers, self.queues), *map(_login, self.login_nodes)]
+
+    def instance_types(self, partition: str | None = None) -> set[str]:
+        queues = [queue for queue in self.queues if partition in (None, queue.name)]
+        return {name for queue in queues for name in queue.instance_types}
+
+    def count_field(self, group: GroupBase) -> str:
+        return f"queues.{[queue.name for queue in self.queues].index(group.name)}.max"
+
+    def standing_by(self, nodes: int, partition: str | None = None) -> int:
+        """What always runs and the job does not need. Nodes beyond `min` take minutes to boot."""
+        running = [queue.min for queue in self.queues if partition in (None, queue.name)]
+        return max(0, sum(running) - nodes)
+
+    @property
+    def shared_path(self) -> str:
+        return self.shared_storage[0].mount_path
+
+    @property
+    def filesystem(self) -> str:
+        """The id of one that exists."""
+        return self.shared_storage[0].existing or ""
+
+    def mount_paths(self) -> list[str]:
+        others = [storage.mount_path for storage in self.shared_storage[1:]]
+        return [*others, *super().mount_paths()]
+
+    def read_buckets(self) -> Mapping[str, str]:
+        access = {f"s3Access.{at}.bucket": one.bucket for at, one in enumerate(self.s3_access)}
+        imported = {
+            f"sharedStorage.{at}.{field}": source.removeprefix("s3://").partition("/")[0]
+            for at, storage in enumerate(self.shared_storage)
+            for field, source in storage.buckets().items()
+        }
+        return {**super().read_buckets(), **access, **imported}
+
+    def _other_types(self) -> Iterable[tuple[str, str, str]]:
+        for queue in self.queues:
+            yield from (("queues", queue.name, name) for name in queue.instance_types)
+        for pool in self.login_nodes:
+            yield "loginNodes", pool.name, pool.instance_type
+
+
+def _workers(queue: Queue) -> GroupBase:
+    return GroupBase(
+        name=queue.name,
+        role="worker",
+        instance_type=queue.instance_types[0],
+        count=queue.max,
+        partition=queue.name,
+    )
+
+
+def _login(pool: LoginPool) -> GroupBase:
+    return GroupBase(
+        name=pool.name, role="login", instance_type=pool.instance_type, count=pool.count
+    )
