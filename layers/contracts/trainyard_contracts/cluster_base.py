@@ -113,7 +113,9 @@ class ClusterBase(Strict, ABC):
         description="of the cluster, at AWS too; made for a run, it gets the end of the run's id"
     )
     backend: str
-    capacity: Sequence[CapacityBase] = ()
+    capacity: Sequence[CapacityBase] = Field(
+        default_factory=list, description="other ways to make it, where the backend knows any"
+    )
     job_secrets: list[SecretName] = Field(
         default_factory=list,
         max_length=32,
@@ -141,6 +143,15 @@ class ClusterBase(Strict, ABC):
     def _tags(self) -> ClusterBase:
         if problem := spec_rules.tags_not_ours(self.tags):
             raise ValueError(f"tags: {problem}")
+        return self
+
+    @rule
+    def _other_ways(self) -> ClusterBase:
+        if self.capacity and not self.ways:
+            raise ValueError(
+                f"capacity: a cluster of backend '{self.backend}' is made in one way only; "
+                "remove it"
+            )
         return self
 
     @abstractmethod

@@ -339,3 +339,9 @@ def test_what_a_run_may_read_is_what_the_spec_names() -> None:
 def test_another_filesystem_cannot_be_given_to_it() -> None:
     with pytest.raises(ValueError, match="backend 'parallelcluster' cannot be given another"):
         read(spec()).on_filesystem("fs-0123456789abcdef1")
+
+
+def test_other_ways_to_get_capacity_are_refused_as_long_as_none_is_tried() -> None:
+    assert "capacity: a cluster of backend 'parallelcluster' is made in one way only" in refused(
+        spec(capacity=[{}])
+    )

@@ -32,7 +32,7 @@ class Refusal(StrEnum):
     UNKNOWN = "unknown"
 
 
-#: By AWS's error code. EC2's are those that ParallelCluster, too, takes for want of capacity.
+#: By AWS's error code.
 _CODES = {
     "InsufficientInstanceCapacity": Refusal.CAPACITY,
     "InsufficientHostCapacity": Refusal.CAPACITY,
