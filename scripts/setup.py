@@ -228,7 +228,7 @@ def ensure_parallelcluster() -> None:
     wanted = hashlib.sha256(lock.read_bytes() + f"{sys.version}{ROOT}".encode()).hexdigest()
     if stamp.exists() and stamp.read_text() == wanted:
         return
-    print("setup: installing ParallelCluster's API (once; some 200 MB)", flush=True)
+    print("setup: installing ParallelCluster's API (once; some 400 MB)", flush=True)
     subprocess.run([sys.executable, "-m", "venv", str(PARALLELCLUSTER)], check=True)
     install(PARALLELCLUSTER / "bin/python", ["-r", str(lock)], {})
     stamp.write_text(wanted)

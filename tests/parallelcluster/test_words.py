@@ -10,7 +10,7 @@ import pytest
 import yaml
 from tests.parallelcluster.cloud import PYTHON
 
-from trainyard.backends.parallelcluster import fields, states
+from trainyard.backends.parallelcluster import places, states
 from trainyard.backends.parallelcluster.refusals import VERSION
 from trainyard_contracts import parallelcluster_parts, parallelcluster_storage
 
@@ -55,7 +55,7 @@ def test_each_validator_of_our_table_is_there(package: Path) -> None:
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.ClassDef)
     }
-    assert set(fields._PLACES) - there == set()
+    assert set(places.PLACES) - there == set()
 
 
 def test_the_version_is_the_one_that_is_tried(package: Path) -> None:

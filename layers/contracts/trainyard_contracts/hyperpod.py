@@ -224,7 +224,7 @@ class HyperPodClusterSpec(SlurmCluster):
             raise ValueError(
                 "instanceGroups: exactly one group with role 'controller' and count 1 is needed"
             )
-        if not self.workers():
+        if not any(group.role == "worker" for group in self.instance_groups):
             raise ValueError("instanceGroups: at least one group with role 'worker' is needed")
         return self
 

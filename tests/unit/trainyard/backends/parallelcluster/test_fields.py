@@ -9,7 +9,8 @@ import pytest
 from tests.support.parallelcluster_specs import BLOCK, HEAD_SUBNET, OTHER_SUBNET, RICH, Json
 
 from trainyard.backends.parallelcluster.answers import ValidationMessage
-from trainyard.backends.parallelcluster.fields import _PLACES, SCHEMA, field_of, schema_paths
+from trainyard.backends.parallelcluster.fields import SCHEMA, field_of, schema_paths
+from trainyard.backends.parallelcluster.places import PLACES
 from trainyard_contracts.parallelcluster import ParallelClusterSpec
 
 SPEC = ParallelClusterSpec.model_validate(RICH)
@@ -90,7 +91,7 @@ def test_a_validators_finding_is_placed_by_the_names_in_it(
     assert found(validator, message) == field
 
 
-@pytest.mark.parametrize("validator", sorted(_PLACES))
+@pytest.mark.parametrize("validator", sorted(PLACES))
 def test_every_place_that_the_table_gives_is_a_field_of_the_spec(validator: str) -> None:
     for message in ("-", "in queue 'spot'", "the subnet", "key pair"):
         assert found(validator, message).split(".")[-1] in set(names(RICH)), validator
