@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,9 @@ ROOT = Path(__file__).resolve().parents[1]
 VENV = ROOT / ".venv"
 STAMP = VENV / "trainyard-setup.stamp"
 TRAINERS_STAMP = VENV / "trainyard-setup-trainers.stamp"
+#: Stands for the images of training jobs in the local cloud.
+JOBS_VENV = ROOT / ".venv-training-jobs"
+JOBS_STAMP = JOBS_VENV / "trainyard-setup.stamp"
 MEMBERS = (
     "layers/contracts",
     "layers/core",
@@ -31,7 +35,8 @@ MEMBERS = (
 )
 SLURM_PROGRAMS = ("slurmctld", "slurmd", "sbatch", "scontrol", "munged")
 SLURM_PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge")
-#: DeepSpeed compiles parts of itself at run time; the recipe mpirun is Open MPI.
+#: DeepSpeed compiles parts of itself at run time, SageMaker's toolkit one when it is installed; the
+#: recipe mpirun is Open MPI.
 TRAINER_PROGRAMS = {"g++": "g++", "mpirun": "openmpi-bin"}
 #: It is installed from source, must find the torch that is there, and builds nothing before it is
 #: used.
@@ -127,13 +132,13 @@ def ensure_trainer_programs() -> None:
         )
 
 
-def ensure_venv() -> None:
+def ensure_venv(venv: Path = VENV) -> None:
     """Create the environment, and its seed packages from the distribution if split off there."""
-    if (VENV / "bin/python").exists():
+    if (venv / "bin/python").exists():
         return
-    create = [sys.executable, "-m", "venv", str(VENV)]
+    create = [sys.executable, "-m", "venv", str(venv)]
     if subprocess.run(create, capture_output=True, check=False).returncode:
-        shutil.rmtree(VENV, ignore_errors=True)
+        shutil.rmtree(venv, ignore_errors=True)
         apt(
             (f"python{sys.version_info.major}.{sys.version_info.minor}-venv",),
             "this Python cannot make virtual environments",
@@ -142,8 +147,13 @@ def ensure_venv() -> None:
 
 
 def pip(*arguments: str, **environment: str) -> None:
+    """`pip install` into the environment of all commands."""
+    pip_into(VENV, *arguments, **environment)
+
+
+def pip_into(venv: Path, /, *arguments: str, **environment: str) -> None:
     command = [
-        str(VENV / "bin/python"),
+        str(venv / "bin/python"),
         "-m",
         "pip",
         "install",
@@ -186,6 +196,12 @@ def install_trainer_packages() -> None:
     )
 
 
+def install_job_packages() -> None:
+    """SageMaker's toolkits and all that they import; the lock holds it, so nothing is resolved."""
+    print("setup: installing what stands for images of training jobs (once)", flush=True)
+    pip_into(JOBS_VENV, "--no-deps", "-r", str(ROOT / "requirements/training-jobs.txt"))
+
+
 def ensure_basis() -> str:
     """What every command needs. Returns its fingerprint."""
     ensure_slurm()
@@ -208,6 +224,25 @@ def ensure_trainers(basis: str) -> None:
         TRAINERS_STAMP.write_text(wanted)
 
 
+def ensure_headers() -> None:
+    """What SageMaker's toolkit is compiled with, where the distribution splits it off."""
+    if not Path(sysconfig.get_path("include"), "Python.h").exists():
+        version = f"{sys.version_info.major}.{sys.version_info.minor}"
+        apt((f"python{version}-dev",), "this Python has no headers (Python.h)")
+
+
+def ensure_job_environment() -> None:
+    """The environment in which the local cloud runs programs of training jobs."""
+    lock = (ROOT / "requirements/training-jobs.txt").read_bytes()
+    # A moved clone has stale shebangs.
+    wanted = hashlib.sha256(sys.version.encode() + str(ROOT).encode() + lock).hexdigest()
+    if not JOBS_STAMP.exists() or JOBS_STAMP.read_text() != wanted:
+        ensure_headers()
+        ensure_venv(JOBS_VENV)
+        install_job_packages()
+        JOBS_STAMP.write_text(wanted)
+
+
 def main(argv: Sequence[str]) -> int:
     if list(argv) not in ([], ["trainers"]):
         print("usage: python scripts/setup.py [trainers]", file=sys.stderr)
@@ -217,6 +252,7 @@ def main(argv: Sequence[str]) -> int:
         basis = ensure_basis()
         if argv:
             ensure_trainers(basis)
+            ensure_job_environment()
     except SetupError as problem:
         print(f"setup: {problem}", file=sys.stderr)
         return 1
