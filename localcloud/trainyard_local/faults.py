@@ -21,6 +21,8 @@ from trainyard_local.nodes import processes as node_processes
 from trainyard_local.nodes.node import Node
 from trainyard_local.nodes.processes import Process
 from trainyard_local.sessions.service import CUT_MOMENTS, CUT_WAYS
+from trainyard_local.training_jobs import faults as job_faults
+from trainyard_local.training_jobs.service import of as jobs_of
 
 #: What trainyard_trainers names a rank that it forked.
 RANK_NAME = re.compile(r"trainer-\d+")
@@ -53,11 +55,26 @@ class NotNow(FaultError):
 def apply(cloud: LocalCloud, request: Mapping[str, Any]) -> dict[str, Any]:
     """Inject one fault: {"kind", "cluster", "node"?, "run"?, "seconds"?}.
 
+    Those of training jobs have "job" and "host", or "instanceType", in the place of "cluster".
     Returns what was done. Raises FaultError.
     """
+    if request.get("kind") in job_faults.KINDS:
+        return _apply_to_jobs(cloud, request)
     kind, cluster = request.get("kind"), _cluster(cloud, request)
     fault = FAULTS.get(str(kind), befall)
     return {"kind": kind, **fault(cluster, request)}
+
+
+def _apply_to_jobs(cloud: LocalCloud, request: Mapping[str, Any]) -> dict[str, Any]:
+    kind = str(request["kind"])
+    try:
+        return {"kind": kind, **job_faults.KINDS[kind](jobs_of(cloud), request)}
+    except job_faults.NoSuchPart as error:
+        raise NotThere(str(error)) from None
+    except job_faults.NotAtThisTime as error:
+        raise NotNow(str(error)) from None
+    except job_faults.NotUnderstood as error:
+        raise FaultError(str(error)) from None
 
 
 def status(cloud: LocalCloud) -> dict[str, Any]:
