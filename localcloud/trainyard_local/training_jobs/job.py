@@ -59,9 +59,10 @@ class WarmPool:
 
 @dataclass
 class TrainingJob:
-    """Its life changes it through its methods; `wishes` are the other way, from calls and faults.
+    """It is Starting when it is made, and its life changes it through its methods.
 
-    `announce` is called after each change of the status or its message.
+    `wishes` are the other way, from calls and faults. `announce` is called after each change of the
+    status or its message, and never under the job's lock.
     """
 
     request: dict[str, Any]
@@ -83,6 +84,7 @@ class TrainingJob:
         self.lock = threading.RLock()
         self.wishes = Wishes()
         self.tags.update({tag["Key"]: tag["Value"] for tag in self.request.get("Tags") or []})
+        self._note("Starting", words.STARTING, self.created_at)
 
     @property
     def name(self) -> str:
@@ -112,15 +114,20 @@ class TrainingJob:
 
     def enter(self, secondary: str, message: str) -> None:
         """The next secondary status, or another message in the same one."""
-        at = now()
         with self.lock:
-            if self.status == "Stopping" and secondary not in _AFTER_STOPPING:
-                return
-            self._note(secondary, message, at)
-            if self.status != "Stopping" or _STATUS.get(secondary) in TERMINAL:
-                self.status = _STATUS.get(secondary, "InProgress")
-            self.modified_at = at
-        self.announce(self)
+            entered = self._enter(secondary, message, now())
+        if entered:
+            self.announce(self)
+
+    def _enter(self, secondary: str, message: str, at: datetime) -> bool:
+        stopping = self.status == "Stopping"
+        if self.ended or (stopping and secondary not in _AFTER_STOPPING):
+            return False
+        self._note(secondary, message, at)
+        if not stopping or _STATUS.get(secondary) in TERMINAL:
+            self.status = _STATUS.get(secondary, "InProgress")
+        self.modified_at = at
+        return True
 
     def _note(self, secondary: str, message: str, at: datetime) -> None:
         last = self.transitions[-1] if self.transitions else None
@@ -154,12 +161,13 @@ class TrainingJob:
 
     def end(self, secondary: str, reason: str = "") -> None:
         """The last status; with `Failed` comes why."""
+        at = now()
         with self.lock:
             self.failure_reason = reason
-            self.ended_at = now() if self.started_at else None
-        self.enter(secondary, words.ENDED[secondary])
-        with self.lock:
-            self.transitions[-1].end(self.transitions[-1].started_at)
+            self.ended_at = at if self.started_at else None
+            self._enter(secondary, words.ENDED[secondary], at)
+            self.transitions[-1].end(at)
+        self.announce(self)
 
 
 class Wishes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,9 @@ SESSION = "SageMaker"
 PAGE = 1000
 #: What boto3 raises for a request that S3 does not do.
 Refused = (ClientError, BotoCoreError, Boto3Error)
+#: Threads may share clients, but not make them in one session at once.
+_making = threading.Lock()
+_session = functools.cache(boto3.Session)
 
 
 @dataclass(frozen=True)
@@ -45,15 +50,16 @@ class Objects:
 
     def __init__(self, cloud: LocalCloud, role: str) -> None:
         keys = cloud.access.environment(role, SESSION)
-        self._client: Any = boto3.client(
-            "s3",
-            endpoint_url=cloud.endpoint,
-            region_name=cloud.region,
-            aws_access_key_id=keys["AWS_ACCESS_KEY_ID"],
-            aws_secret_access_key=keys["AWS_SECRET_ACCESS_KEY"],
-            aws_session_token=keys["AWS_SESSION_TOKEN"],
-            config=Config(retries={"max_attempts": 2}, s3={"addressing_style": "path"}),
-        )
+        with _making:
+            self._client: Any = _session().client(
+                "s3",
+                endpoint_url=cloud.endpoint,
+                region_name=cloud.region,
+                aws_access_key_id=keys["AWS_ACCESS_KEY_ID"],
+                aws_secret_access_key=keys["AWS_SECRET_ACCESS_KEY"],
+                aws_session_token=keys["AWS_SESSION_TOKEN"],
+                config=Config(retries={"max_attempts": 2}, s3={"addressing_style": "path"}),
+            )
 
     def keys(self, location: Location, at_most: int | None = None) -> Iterator[str]:
         """The keys that begin with the prefix, in S3's order. Raises Refused."""

@@ -64,15 +64,16 @@ class TrainingJobs:
         self._refuse_what_cannot_run()
         self._refuse_what_the_role_may_not(request)
         job = TrainingJob(copy.deepcopy(request), self.arn(request["TrainingJobName"]), self._tell)
+        life = Life(self.cloud, self.settings, job, self._pools, self.capacity)
         with self._lock:
             if job.name in self._jobs:
                 raise ResourceInUse(
                     "Training job names must be unique within an AWS account and region, and a "
                     f"training job with this name already exists ({job.arn})"
                 )
-            job.enter("Starting", words.STARTING)
-            self._jobs[job.name] = job
-            self._run(Life(self.cloud, self.settings, job, self._pools, self.capacity))
+            self._jobs[job.name], self._lives[job.name] = job, life
+        self._tell(job)
+        self._run(life)
         return job
 
     def hosts(self, job: TrainingJob) -> list[Host]:
@@ -82,10 +83,10 @@ class TrainingJobs:
         return list(fleet.hosts) if fleet else []
 
     def _run(self, life: Life) -> None:
-        self._lives[life.job.name] = life
         thread = threading.Thread(target=life.run, daemon=True, name=f"job {life.job.name}")
-        self._threads = [each for each in self._threads if each.is_alive()] + [thread]
         thread.start()
+        with self._lock:
+            self._threads = [each for each in self._threads if each.is_alive()] + [thread]
 
     def _tell(self, job: TrainingJob) -> None:
         self.cloud.put_event("aws.sagemaker", STATE_CHANGE, event(job), [job.arn])
@@ -119,7 +120,7 @@ class TrainingJobs:
                     f"The request was rejected because the training job is in status {job.status}."
                 )
             job.wishes.stop()
-            job.enter("Stopping", words.STOPPING)
+        job.enter("Stopping", words.STOPPING)
 
     def update(self, job: TrainingJob, seconds: int) -> None:
         """Keep its warm pool for another period. Raises ValidationException without one."""
