@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import venv
+from collections.abc import Sequence
 from pathlib import Path
 
 from setup import DEEPSPEED
@@ -24,10 +25,13 @@ LOCAL_VERSION = re.compile(r"\+[A-Za-z0-9.]+$")
 MACHINE = re.compile(r"^(nvidia-(?!ml-py)|triton|cuda-)")
 
 
-def frozen(source: Path, python: str, basis: Path | None = None) -> list[str]:
+def frozen(
+    source: Path, python: str, basis: Path | None = None, alike: Sequence[Path] = ()
+) -> list[str]:
     """Install `source` into a fresh environment and return its packages as name==version, sorted.
 
     A `basis`, another lock, is installed first and does not change; what it holds is left out.
+    What the locks `alike` hold, too, gets their version.
     """
     with tempfile.TemporaryDirectory() as directory:
         if python == sys.executable:
@@ -40,6 +44,7 @@ def frozen(source: Path, python: str, basis: Path | None = None) -> list[str]:
             subprocess.run([*pip, "install", "-q", "-r", str(basis)], check=True)
         # DeepSpeed must find the torch of the basis when it is built.
         on_top = ["--no-build-isolation", "-c", str(basis)] if basis else []
+        on_top += [part for lock in alike for part in ("-c", str(lock))]
         subprocess.run(
             [*pip, "install", "-q", *on_top, "-r", str(source)],
             check=True,
@@ -59,12 +64,12 @@ def frozen(source: Path, python: str, basis: Path | None = None) -> list[str]:
     )
 
 
-def write(source: Path, python: str, basis: Path | None = None) -> None:
+def write(source: Path, python: str, basis: Path | None = None, alike: Sequence[Path] = ()) -> None:
     target = source.with_suffix(".txt")
     more = f"; only what {basis.name} does not hold" if basis else ""
     target.write_text(
         HEADER.format(source=source.name, more=more)
-        + "\n".join(frozen(source, python, basis))
+        + "\n".join(frozen(source, python, basis, alike))
         + "\n"
     )
     print(f"wrote {target.relative_to(ROOT)}")
@@ -75,7 +80,11 @@ def main() -> int:
 
     for name in ("runtime", "dev"):
         write(ROOT / "requirements" / f"{name}.in", sys.executable)
-    write(ROOT / "requirements" / "trainers.in", sys.executable, ROOT / "requirements" / "dev.txt")
+    development = ROOT / "requirements" / "dev.txt"
+    trainers = ROOT / "requirements" / "trainers.in"
+    write(trainers, sys.executable, development)
+    jobs = ROOT / "requirements" / "training-jobs.in"
+    write(jobs, sys.executable, alike=(development, trainers.with_suffix(".txt")))
     write(ROOT / "requirements" / "parallelcluster.in", sys.executable)
     python313 = find_python313()
     if python313 is None:

@@ -14,6 +14,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,9 @@ VENV = ROOT / ".venv"
 STAMP = VENV / "trainyard-setup.stamp"
 TRAINERS_STAMP = VENV / "trainyard-setup-trainers.stamp"
 PARALLELCLUSTER = ROOT / ".venv-parallelcluster"
+#: Stands for the images of training jobs in the local cloud.
+JOBS_VENV = ROOT / ".venv-training-jobs"
+JOBS_STAMP = JOBS_VENV / "trainyard-setup.stamp"
 MEMBERS = (
     "layers/contracts",
     "layers/core",
@@ -35,7 +39,8 @@ MEMBERS = (
 )
 SLURM_PROGRAMS = ("slurmctld", "slurmd", "sbatch", "scontrol", "munged")
 SLURM_PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge")
-#: DeepSpeed compiles parts of itself at run time; the recipe mpirun is Open MPI.
+#: DeepSpeed compiles parts of itself at run time, SageMaker's toolkit one when it is installed; the
+#: recipe mpirun is Open MPI.
 TRAINER_PROGRAMS = {"g++": "g++", "mpirun": "openmpi-bin"}
 #: ParallelCluster makes its template with a program for node.js, 10.13 or newer.
 PARALLELCLUSTER_PROGRAMS = {"node": "nodejs"}
@@ -134,13 +139,13 @@ def ensure_programs(programs: Mapping[str, str], whose: str) -> None:
         )
 
 
-def ensure_venv() -> None:
+def ensure_venv(venv: Path = VENV) -> None:
     """Create the environment, and its seed packages from the distribution if split off there."""
-    if (VENV / "bin/python").exists():
+    if (venv / "bin/python").exists():
         return
-    create = [sys.executable, "-m", "venv", str(VENV)]
+    create = [sys.executable, "-m", "venv", str(venv)]
     if subprocess.run(create, capture_output=True, check=False).returncode:
-        shutil.rmtree(VENV, ignore_errors=True)
+        shutil.rmtree(venv, ignore_errors=True)
         apt(
             (f"python{sys.version_info.major}.{sys.version_info.minor}-venv",),
             "this Python cannot make virtual environments",
@@ -149,13 +154,13 @@ def ensure_venv() -> None:
 
 
 def pip(*arguments: str, **environment: str) -> None:
-    install(VENV / "bin/python", arguments, environment)
+    """`pip install` into the environment of all commands."""
+    pip_into(VENV, *arguments, **environment)
 
 
-def install(python: Path, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
-    """By the pip of the environment that has this interpreter."""
+def pip_into(venv: Path, /, *arguments: str, **environment: str) -> None:
     command = [
-        str(python),
+        str(venv / "bin/python"),
         "-m",
         "pip",
         "install",
@@ -198,6 +203,12 @@ def install_trainer_packages() -> None:
     )
 
 
+def install_job_packages() -> None:
+    """SageMaker's toolkits and all that they import; the lock holds it, so nothing is resolved."""
+    print("setup: installing what stands for images of training jobs (once)", flush=True)
+    pip_into(JOBS_VENV, "--no-deps", "-r", str(ROOT / "requirements/training-jobs.txt"))
+
+
 def ensure_basis() -> str:
     """What every command needs. Returns its fingerprint."""
     ensure_slurm()
@@ -230,8 +241,27 @@ def ensure_parallelcluster() -> None:
         return
     print("setup: installing ParallelCluster's API (once; some 400 MB)", flush=True)
     subprocess.run([sys.executable, "-m", "venv", str(PARALLELCLUSTER)], check=True)
-    install(PARALLELCLUSTER / "bin/python", ["-r", str(lock)], {})
+    pip_into(PARALLELCLUSTER, "-r", str(lock))
     stamp.write_text(wanted)
+
+
+def ensure_headers() -> None:
+    """What SageMaker's toolkit is compiled with, where the distribution splits it off."""
+    if not Path(sysconfig.get_path("include"), "Python.h").exists():
+        version = f"{sys.version_info.major}.{sys.version_info.minor}"
+        apt((f"python{version}-dev",), "this Python has no headers (Python.h)")
+
+
+def ensure_job_environment() -> None:
+    """The environment in which the local cloud runs programs of training jobs."""
+    lock = (ROOT / "requirements/training-jobs.txt").read_bytes()
+    # A moved clone has stale shebangs.
+    wanted = hashlib.sha256(sys.version.encode() + str(ROOT).encode() + lock).hexdigest()
+    if not JOBS_STAMP.exists() or JOBS_STAMP.read_text() != wanted:
+        ensure_headers()
+        ensure_venv(JOBS_VENV)
+        install_job_packages()
+        JOBS_STAMP.write_text(wanted)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -243,6 +273,7 @@ def main(argv: Sequence[str]) -> int:
         basis = ensure_basis()
         if list(argv) == ["trainers"]:
             ensure_trainers(basis)
+            ensure_job_environment()
         if list(argv) == ["parallelcluster"]:
             ensure_parallelcluster()
     except SetupError as problem:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from .commands import job_faults
 from .commands.clusters import clusters, nodes
 from .commands.data import data
 from .commands.local import faults, local
@@ -31,6 +32,7 @@ app.add_typer(clusters, name="cluster")
 app.add_typer(nodes, name="node")
 app.add_typer(data, name="data")
 app.add_typer(local, name="local")
+job_faults.add_to(faults)
 app.add_typer(faults, name="fault")
 runs.command()(outputs)
 runs.command()(download)

@@ -27,7 +27,7 @@ TAG = NAMING.tag
 LOCAL_FILE = "local.json"
 LOG_FILE = "server.log"
 #: What a cloud leaves in its state directory while it runs; the log stays for whoever asks why.
-RUNNING_PARTS = (LOCAL_FILE, "functions", "clusters", "fsx", "run")
+RUNNING_PARTS = (LOCAL_FILE, "functions", "clusters", "training-jobs", "fsx", "run")
 _INHERITED = (
     "PATH",
     "HOME",

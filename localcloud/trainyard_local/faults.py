@@ -20,7 +20,10 @@ from trainyard_local.machines.faults import KINDS as MACHINE_FAULTS
 from trainyard_local.nodes import processes as node_processes
 from trainyard_local.nodes.node import Node
 from trainyard_local.nodes.processes import Process
+from trainyard_local.sagemaker.capacity import Capacity
 from trainyard_local.sessions.service import CUT_MOMENTS, CUT_WAYS
+from trainyard_local.training_jobs import faults as job_faults
+from trainyard_local.training_jobs.service import of as jobs_of
 
 #: What trainyard_trainers names a rank that it forked.
 RANK_NAME = re.compile(r"trainer-\d+")
@@ -29,7 +32,6 @@ CHECKPOINT_WRITER = "checkpoint-save"
 #: No fault that passes by itself lasts longer.
 MAX_SECONDS = 3600
 RUN_ID = re.compile(r"run-[0-9a-z]+")
-INSTANCE_TYPE = re.compile(r"ml(\.[a-z0-9-]{1,32}){2}")
 CHECKPOINT = re.compile(r"step-(\d{12})-attempt-(\d+)")
 
 
@@ -51,17 +53,39 @@ class NotNow(FaultError):
     status, code = 409, "conflict"
 
 
+#: Befall clusters, too; the request was judged by then.
+CAPACITY: Mapping[str, Callable[[Capacity, Mapping[str, Any]], None]] = {
+    "no-capacity": lambda found, given: found.lack(given["instanceType"], given.get("seconds")),
+    "restore-capacity": lambda found, given: found.restore(given["instanceType"]),
+}
+
+
 def apply(cloud: LocalCloud, request: Mapping[str, Any]) -> dict[str, Any]:
     """Inject one fault: {"kind", "cluster", "node"?, "run"?, "seconds"?}.
 
+    Those of training jobs have "job" and "host", or "instanceType", in the place of "cluster".
     Returns what was done. Raises FaultError.
     """
-    kind = request.get("kind")
-    if kind == "no-capacity":
-        return {"kind": kind, **no_capacity(cloud, request)}
-    cluster = _cluster(cloud, request)
+    if request.get("kind") in job_faults.KINDS:
+        return _apply_to_jobs(cloud, request)
+    kind, cluster = request.get("kind"), _cluster(cloud, request)
     fault = FAULTS.get(str(kind), befall)
     return {"kind": kind, **fault(cluster, request)}
+
+
+def _apply_to_jobs(cloud: LocalCloud, request: Mapping[str, Any]) -> dict[str, Any]:
+    kind = str(request["kind"])
+    try:
+        done = job_faults.KINDS[kind](jobs_of(cloud), request)
+        if kind in CAPACITY:
+            CAPACITY[kind](of(cloud).settings.capacity, request)
+        return {"kind": kind, **done}
+    except job_faults.NoSuchPart as error:
+        raise NotThere(str(error)) from None
+    except job_faults.NotAtThisTime as error:
+        raise NotNow(str(error)) from None
+    except job_faults.NotUnderstood as error:
+        raise FaultError(str(error)) from None
 
 
 def status(cloud: LocalCloud) -> dict[str, Any]:
@@ -357,19 +381,6 @@ def cut_session(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, 
         raise FaultError("times: a whole number of sessions from 1 to 999")
     cluster.session_cuts.extend([(when, how)] * times)
     return {"when": when, "how": how, "sessions": len(cluster.session_cuts)}
-
-
-def no_capacity(cloud: LocalCloud, request: Mapping[str, Any]) -> dict[str, Any]:
-    """There is no new instance of a type in the whole cloud: {"type", "over"?}.
-
-    Nodes that are there stay.
-    """
-    wanted = str(request.get("type"))
-    if not INSTANCE_TYPE.fullmatch(wanted):
-        raise FaultError(f"type: '{wanted}' is none; give a type such as ml.p5.48xlarge")
-    scarce = of(cloud).settings.without_capacity
-    (scarce.discard if request.get("over") else scarce.add)(wanted)
-    return {"withoutCapacity": sorted(scarce)}
 
 
 FAULTS: dict[str, Callable[[LocalCluster, Mapping[str, Any]], dict[str, Any]]] = {

@@ -1,4 +1,4 @@
-"""The parts of AWS that only Trainyard's local cloud plays: clusters and sessions.
+"""The parts of AWS that only Trainyard's local cloud plays: clusters, training jobs and sessions.
 
 And what IAM has to know of these calls.
 """
@@ -21,16 +21,22 @@ OPERATIONS: supported.Operations = {
             "BatchRebootClusterNodes",
             "BatchReplaceClusterNodes",
             "CreateCluster",
+            "CreateTrainingJob",
             "DeleteCluster",
             "DeleteTags",
+            "DeleteTrainingJob",
             "DescribeCluster",
             "DescribeClusterEvent",
             "DescribeClusterNode",
+            "DescribeTrainingJob",
             "ListClusterEvents",
             "ListClusterNodes",
             "ListClusters",
             "ListTags",
+            "ListTrainingJobs",
+            "StopTrainingJob",
             "UpdateCluster",
+            "UpdateTrainingJob",
         ]
     ),
     "ssm": frozenset(["ResumeSession", "StartSession", "TerminateSession"]),
@@ -82,7 +88,9 @@ def _document(name: str, n: Namer) -> str:
 
 
 def _passed_roles(action: str, parameters: Mapping[str, Any]) -> list[str]:
-    """HyperPod's instances act under the roles of their groups."""
+    """HyperPod's instances act under the roles of their groups, a training job under its own."""
+    if action == "CreateTrainingJob":
+        return [parameters["RoleArn"]] if parameters.get("RoleArn") else []
     if action not in ("CreateCluster", "UpdateCluster"):
         return []
     groups = parameters.get("InstanceGroups") or []

@@ -81,6 +81,9 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("localcloud/trainyard_local/hyperpod/service.py", "setattr(SageMakerResponse)"): (
         "operations that moto lacks"
     ),
+    ("localcloud/trainyard_local/sagemaker/operations.py", "setattr(SageMakerResponse)"): (
+        "operations that moto lacks"
+    ),
     ("localcloud/trainyard_local/sessions/service.py", "setattr(SimpleSystemManagerResponse)"): (
         "operations that moto lacks"
     ),

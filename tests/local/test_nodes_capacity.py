@@ -7,9 +7,11 @@ from pathlib import Path
 from tests.support.node_cloud import NodeCloud
 from tests.support.waiting import eventually
 
+from trainyard_local.sagemaker.capacity import Capacity
+
 
 def test_why_there_is_no_worker_is_told_by_a_described_event_only(tmp_path: Path) -> None:
-    nodes = NodeCloud(tmp_path, without_capacity={"ml.p5.48xlarge"})
+    nodes = NodeCloud(tmp_path, capacity=Capacity(["ml.p5.48xlarge"]))
     try:
         request = nodes.request("scarce", workers=1)
         request["InstanceGroups"][1]["InstanceType"] = "ml.p5.48xlarge"

@@ -275,15 +275,29 @@ class Client:
 
         Raises InvalidInput on AWS, where no faults can be injected.
         """
+        given = {"node": node, "run": run, "seconds": seconds, **more}
+        return self._inject({"kind": kind, "cluster": cluster, **_given(given)})
+
+    def job_fault(
+        self,
+        kind: str,
+        *,
+        job: str | None = None,
+        host: str | None = None,
+        instance_type: str | None = None,
+        seconds: float | None = None,
+    ) -> Json:
+        """Inject a fault into a training job of the local cloud, or into what jobs run on.
+
+        Raises InvalidInput on AWS, where no faults can be injected.
+        """
+        given = {"job": job, "host": host, "instanceType": instance_type, "seconds": seconds}
+        return self._inject({"kind": kind, **_given(given)})
+
+    def _inject(self, body: Json) -> Json:
         local = self.connection.local
         if local is None:
             raise _no_faults(self.connection.api_url)
-        given = {"node": node, "run": run, "seconds": seconds, **more}
-        body = {
-            "kind": kind,
-            "cluster": cluster,
-            **{name: value for name, value in given.items() if value},
-        }
         headers = {
             "content-type": "application/json",
             "x-trainyard-token": local.get("adminToken", ""),
@@ -382,6 +396,10 @@ class Client:
                 f"{method} {url.split('?', maxsplit=1)[0]}: {error or type(error).__name__}",
                 hint,
             ) from error
+
+
+def _given(parameters: Mapping[str, Any]) -> Json:
+    return {name: value for name, value in parameters.items() if value}
 
 
 def _no_faults(api_url: str) -> InvalidInput:

@@ -282,25 +282,6 @@ def _inject(
         raise typer.Exit(FAILED)
 
 
-@faults.command("no-capacity")
-def no_capacity(
-    typer_context: typer.Context,
-    instance_type: Annotated[
-        str, typer.Argument(metavar="TYPE", help="instance type, such as ml.p5.48xlarge")
-    ],
-    over: Annotated[bool, typer.Option("--over", help="there is capacity again")] = False,
-) -> None:
-    """Let there be no new instance of a type; nodes that are there stay."""
-    context = context_of(typer_context)
-    client = context.client if context.endpoint else Client.from_state_dir(context.state_dir)
-    answer = client.fault("no-capacity", "", type=instance_type, over=over)
-    if context.json:
-        print_json(answer)
-        return
-    scarce = ", ".join(answer["withoutCapacity"]) or "every type"
-    out.print(f"There is {'no ' if answer['withoutCapacity'] else ''}capacity of {escape(scarce)}.")
-
-
 @faults.command("kill-node")
 def kill_node(typer_context: typer.Context, cluster: Cluster, node: Node = None) -> None:
     """Kill everything on a node at once, as a power cut does."""

@@ -86,7 +86,7 @@ def launch(cluster: ChangingCluster, node: Node) -> LifecycleFailed | None:
     """
     if cluster.closing.is_set():
         return None
-    if node.instance_type in cluster.settings.without_capacity:
+    if not cluster.settings.capacity.there(node.instance_type):
         return _not_to_be_had(cluster, node)
     try:
         _run_lifecycle(cluster, node)

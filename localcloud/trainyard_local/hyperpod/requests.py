@@ -1,27 +1,14 @@
-"""Refuses SageMaker requests as AWS does.
-
-It applies botocore's own model, and HyperPod's rules that are not in that model.
-"""
+"""HyperPod's rules for requests that are not in botocore's model."""
 
 from __future__ import annotations
 
-import functools
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-import botocore.session
-from moto.core.exceptions import ServiceException
+from trainyard_local.sagemaker.errors import ResourceLimitExceeded, ValidationException
+from trainyard_local.sagemaker.model import input_shape
 
 MAX_NODES = 64
-
-
-class ValidationException(ServiceException):  # type: ignore[misc]
-    code = "ValidationException"
-
-
-class ResourceLimitExceeded(ServiceException):  # type: ignore[misc]
-    code = "ResourceLimitExceeded"
 
 
 #: What the local cloud reads of the parameters that are not needed. It refuses any other one:
@@ -40,7 +27,7 @@ _READ = {
 
 def check_parameters(operation: str, params: Mapping[str, Any]) -> None:
     """Raise ValidationException for what the local cloud does not do, and say what it does."""
-    read = {*_input_shape(operation).required_members, *_READ.get(operation, "").split()}
+    read = {*input_shape(operation).required_members, *_READ.get(operation, "").split()}
     if passed_over := sorted(set(params) - read):
         raise ValidationException(
             f"the local cloud does not do {', '.join(passed_over)} of {operation}; "
@@ -50,62 +37,6 @@ def check_parameters(operation: str, params: Mapping[str, Any]) -> None:
         raise ValidationException(
             "the local cloud does not do the orchestrator Eks; it does: Slurm"
         )
-
-
-def check(operation: str, params: Mapping[str, Any]) -> None:
-    """Raise ValidationException, in AWS's words, if `params` do not fit the operation's input."""
-    problems = list(_violations(_input_shape(operation), params, ""))
-    if problems:
-        count = f"{len(problems)} validation error{'s' if len(problems) > 1 else ''} detected: "
-        raise ValidationException(count + "; ".join(problems))
-
-
-@functools.cache
-def _input_shape(operation: str) -> Any:
-    model = botocore.session.get_session().get_service_model("sagemaker")
-    return model.operation_model(operation).input_shape
-
-
-def _violations(shape: Any, value: Any, path: str) -> Iterator[str]:
-    if shape.type_name == "structure":
-        yield from _structure(shape, value, path)
-    elif shape.type_name == "list":
-        yield from _bounds(shape, len(value), value, path, "length")
-        for number, item in enumerate(value, start=1):
-            yield from _violations(shape.member, item, f"{path}.{number}.member")
-    elif shape.type_name == "string":
-        yield from _string(shape, value, path)
-    elif shape.type_name in ("integer", "long"):
-        yield from _bounds(shape, value, value, path, "value")
-
-
-def _structure(shape: Any, value: Mapping[str, Any], path: str) -> Iterator[str]:
-    for name, member in shape.members.items():
-        inner = ".".join(part for part in (path, name[0].lower() + name[1:]) if part)
-        if value.get(name) is not None:
-            yield from _violations(member, value[name], inner)
-        elif name in shape.required_members:
-            yield f"Value null at '{inner}' failed to satisfy constraint: Member must not be null"
-
-
-def _string(shape: Any, value: str, path: str) -> Iterator[str]:
-    yield from _bounds(shape, len(value), value, path, "length")
-    prefix = f"Value '{value}' at '{path}' failed to satisfy constraint: "
-    if shape.enum and value not in shape.enum:
-        yield prefix + f"Member must satisfy enum value set: [{', '.join(shape.enum)}]"
-    pattern = shape.metadata.get("pattern")
-    # Python's re has no \p{..}; the tags' pattern is the only one that uses it.
-    if pattern and "\\p{" not in pattern and not re.fullmatch(pattern, value):
-        yield prefix + f"Member must satisfy regular expression pattern: {pattern}"
-
-
-def _bounds(shape: Any, size: int, value: Any, path: str, what: str) -> Iterator[str]:
-    prefix = f"Value '{value}' at '{path}' failed to satisfy constraint: Member must have {what} "
-    low, high = shape.metadata.get("min"), shape.metadata.get("max")
-    if low is not None and size < low:
-        yield prefix + f"greater than or equal to {low}"
-    if high is not None and size > high:
-        yield prefix + f"less than or equal to {high}"
 
 
 def check_cluster(request: Mapping[str, Any]) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,8 +13,6 @@ from moto.sagemaker.responses import SageMakerResponse
 from trainyard_local.hyperpod.cluster import LocalCluster
 from trainyard_local.hyperpod.node_kinds import ProcessNodes
 from trainyard_local.hyperpod.requests import (
-    ValidationException,
-    check,
     check_cluster,
     check_parameters,
     check_size,
@@ -25,17 +21,15 @@ from trainyard_local.hyperpod.state import NodeKind, Settings
 from trainyard_local.hyperpod.views import describe
 from trainyard_local.local_cloud import LocalCloud
 from trainyard_local.nodes.node import Node
+from trainyard_local.sagemaker.errors import (
+    ResourceInUse,
+    ResourceNotFound,
+    ValidationException,
+)
+from trainyard_local.sagemaker.model import check
+from trainyard_local.sagemaker.operations import snake
+from trainyard_local.sagemaker.paging import page
 from trainyard_local.slurm.cluster import Ports, remove_short_link, short_link
-
-DEFAULT_PAGE = 10
-
-
-class ResourceNotFound(ServiceException):  # type: ignore[misc]
-    code = "ResourceNotFound"
-
-
-class ResourceInUse(ServiceException):  # type: ignore[misc]
-    code = "ResourceInUse"
 
 
 class Conflict(ServiceException):  # type: ignore[misc]
@@ -265,7 +259,7 @@ def _install_operations(hyperpod: HyperPod) -> None:
         "DescribeClusterEvent": _describe_event,
     }
     for operation, answer in answers.items():
-        setattr(SageMakerResponse, _snake(operation), _method(hyperpod, operation, answer))
+        setattr(SageMakerResponse, snake(operation), _method(hyperpod, operation, answer))
     for name, on_tags in {
         "list_tags": _list_tags,
         "add_tags": _add_tags,
@@ -276,10 +270,6 @@ def _install_operations(hyperpod: HyperPod) -> None:
             name,
             _tags_method(hyperpod, getattr(SageMakerResponse, name), on_tags),
         )
-
-
-def _snake(operation: str) -> str:
-    return "".join(f"_{char.lower()}" if char.isupper() else char for char in operation).lstrip("_")
 
 
 def _method(
@@ -375,7 +365,7 @@ def _list_clusters(hyperpod: HyperPod, params: dict[str, Any]) -> dict[str, Any]
     )
     if params.get("SortOrder") == "Descending":
         found.reverse()
-    page, token = _page(found, params)
+    part, token = page(found, params)
     summaries = [
         {
             "ClusterArn": cluster.arn,
@@ -383,7 +373,7 @@ def _list_clusters(hyperpod: HyperPod, params: dict[str, Any]) -> dict[str, Any]
             "CreationTime": cluster.created_at,
             "ClusterStatus": cluster.status,
         }
-        for cluster in page
+        for cluster in part
     ]
     return {"ClusterSummaries": summaries} | token
 
@@ -391,8 +381,8 @@ def _list_clusters(hyperpod: HyperPod, params: dict[str, Any]) -> dict[str, Any]
 def _list_nodes(hyperpod: HyperPod, params: dict[str, Any]) -> dict[str, Any]:
     cluster = hyperpod.find(params["ClusterName"])
     wanted = params.get("InstanceGroupNameContains", "")
-    page, token = _page([node for node in cluster.members() if wanted in node.group], params)
-    return {"ClusterNodeSummaries": [_summary(node) for node in page]} | token
+    part, token = page([node for node in cluster.members() if wanted in node.group], params)
+    return {"ClusterNodeSummaries": [_summary(node) for node in part]} | token
 
 
 def _summary(node: Node) -> dict[str, Any]:
@@ -434,8 +424,8 @@ def _list_events(hyperpod: HyperPod, params: dict[str, Any]) -> dict[str, Any]:
     ]
     if params.get("SortOrder") != "Ascending":
         found = found[::-1]
-    page, token = _page(found, params)
-    return {"Events": page} | token
+    part, token = page(found, params)
+    return {"Events": part} | token
 
 
 def _describe_event(hyperpod: HyperPod, params: dict[str, Any]) -> dict[str, Any]:
@@ -457,13 +447,3 @@ def _with_events(hyperpod: HyperPod, params: Mapping[str, Any]) -> LocalCluster:
             "Cluster events are only supported for clusters with NodeProvisioningMode Continuous"
         )
     return cluster
-
-
-def _page(items: list[Any], params: Mapping[str, Any]) -> tuple[list[Any], dict[str, str]]:
-    try:
-        start = int(base64.b64decode(params.get("NextToken", ""), validate=True) or b"0")
-    except (ValueError, binascii.Error):
-        raise ValidationException("NextToken is not valid") from None
-    end = start + params.get("MaxResults", DEFAULT_PAGE)
-    token = {"NextToken": base64.b64encode(str(end).encode()).decode()} if end < len(items) else {}
-    return items[start:end], token

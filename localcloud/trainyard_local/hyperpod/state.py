@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from trainyard_local.local_cloud import LocalCloud
 from trainyard_local.nodes import processes as node_processes
 from trainyard_local.nodes.node import Node
+from trainyard_local.sagemaker.capacity import Capacity
 from trainyard_local.slurm.cluster import Ports, short_link
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
@@ -36,9 +37,8 @@ class Settings:
     notice_seconds: float = 15.0
     slurm_port: int = 21000
     duplicate_events: bool = False
-    #: Instance types of which there is none: what asks for them is tried again for ever. Faults
-    #: add types, and take them away.
-    without_capacity: set[str] = field(default_factory=set)
+    #: What asks for a type of which there is none is tried again for ever.
+    capacity: Capacity = field(default_factory=Capacity)
 
     @classmethod
     def from_env(cls, cloud: LocalCloud) -> Settings:
@@ -52,7 +52,7 @@ class Settings:
             slurm_port=int(
                 os.environ.get("TRAINYARD_LOCAL_SLURM_PORT", str(20000 + cloud.port % 100 * 100))
             ),
-            without_capacity=set(
+            capacity=Capacity(
                 filter(None, os.environ.get("TRAINYARD_LOCAL_WITHOUT_CAPACITY", "").split(","))
             ),
             duplicate_events=os.environ.get("TRAINYARD_LOCAL_DUPLICATE_EVENTS") == "1",

@@ -11,7 +11,7 @@ SCARCE = "ml.p5.48xlarge"
 def test_a_run_trains_on_the_next_way_when_there_is_no_capacity_for_the_first(
     system: System,
 ) -> None:
-    system.fault("no-capacity", "", type=SCARCE)
+    system.fault("no-capacity", "", instanceType=SCARCE)
     ways = [{"instanceTypes": [SCARCE], "tryForSeconds": 1}, {"instanceType": "ml.m5.xlarge"}]
     spec = cluster_spec("scarce", capacity=ways)
     run_id = system.submit("scarce", light_job(1, steps=5, every=5), spec)
@@ -32,7 +32,7 @@ def test_a_run_trains_on_the_next_way_when_there_is_no_capacity_for_the_first(
 
 
 def test_a_cluster_made_all_at_once_is_tried_in_the_next_way_too(system: System) -> None:
-    system.fault("no-capacity", "", type=SCARCE)
+    system.fault("no-capacity", "", instanceType=SCARCE)
     spec = cluster_spec(
         "at-once",
         capacity=[{"instanceType": SCARCE}, {}],

@@ -120,6 +120,36 @@ def test_packages_of_the_trainers_leave_torch_and_all_others_alone(
     )
 
 
+def test_a_python_without_headers_gets_those_of_its_version(
+    setup: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[tuple[str, ...]] = []
+    monkeypatch.setattr(setup, "apt", lambda packages, _why: asked.append(packages))
+    monkeypatch.setattr(setup.sysconfig, "get_path", lambda _name: str(tmp_path))
+    setup.ensure_headers()
+    assert asked == [(f"python3.{setup.sys.version_info.minor}-dev",)]
+    (tmp_path / "Python.h").touch()
+    setup.ensure_headers()
+    assert len(asked) == 1
+
+
+def test_training_jobs_have_an_environment_of_their_own_with_the_versions_of_the_other_locks(
+    setup: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(setup, "pip_into", lambda *words: asked.append(words))
+    setup.install_job_packages()
+    lock = str(ROOT / "requirements/training-jobs.txt")
+    assert asked == [(ROOT / ".venv-training-jobs", "--no-deps", "-r", lock)]
+    others = {name(line): line for lock in ("dev", "trainers") for line in lock_lines(lock)}
+    jobs = {name(line): line for line in lock_lines("training-jobs")}
+    assert {jobs[key] for key in jobs if key in others} == {
+        others[key] for key in jobs if key in others
+    }
+    assert jobs["torch"] == others["torch"]
+    assert jobs["sagemaker-training"] == "sagemaker_training==5.1.4"
+
+
 def lock_lines(lock: str) -> list[str]:
     return [
         line
@@ -133,7 +163,7 @@ def name(line: str) -> str:
 
 
 def test_locks_pin_every_package_and_name_no_host() -> None:
-    for lock in ("runtime", "dev", "trainers", "sam"):
+    for lock in ("runtime", "dev", "trainers", "training-jobs", "sam"):
         lines = lock_lines(lock)
         assert lines
         for line in lines:

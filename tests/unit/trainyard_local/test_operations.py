@@ -57,7 +57,7 @@ def _statements() -> str:
     ("service", "operation"),
     [
         ("ssm", "SendCommand"),
-        ("sagemaker", "CreateTrainingJob"),
+        ("sagemaker", "CreateProcessingJob"),
         ("sagemaker", "CreateNotebookInstance"),
         ("sns", "Publish"),
         ("s3", None),
@@ -201,3 +201,9 @@ def test_who_makes_a_cluster_passes_the_roles_of_all_its_groups() -> None:
     passed = operations.access().passed_roles["sagemaker"]
     assert passed("CreateCluster", {"InstanceGroups": groups}) == ["a", "b"]
     assert passed("DeleteCluster", {"InstanceGroups": groups}) == []
+
+
+def test_who_makes_a_training_job_passes_its_role() -> None:
+    passed = operations.access().passed_roles["sagemaker"]
+    assert passed("CreateTrainingJob", {"RoleArn": "a"}) == ["a"]
+    assert passed("StopTrainingJob", {"TrainingJobName": "a"}) == []
