@@ -129,6 +129,23 @@ def test_a_job_without_spot_capacity_ends_when_it_has_waited_long_enough(cloud: 
     cloud.until("has", "Completed")
 
 
+def test_a_job_that_waits_for_capacity_can_be_stopped(cloud: JobCloud) -> None:
+    cloud.fault("no-capacity", instanceType="ml.c5.18xlarge")
+    kind = {"InstanceType": "ml.c5.18xlarge", "InstanceCount": 1, "VolumeSizeInGB": 1}
+    limits = {"MaxRuntimeInSeconds": 600, "MaxWaitTimeInSeconds": 600}
+    cloud.shell(
+        "early",
+        "true",
+        ResourceConfig=kind,
+        EnableManagedSpotTraining=True,
+        StoppingCondition=limits,
+    )
+    cloud.until("early", "Pending")
+    job = stop(cloud, "early")
+    assert statuses(job) == ["Starting", "Pending", "Stopping", "Stopped"]
+    assert "TrainingStartTime" not in job
+
+
 def test_a_killed_host_fails_the_job_by_an_internal_error(cloud: JobCloud) -> None:
     cloud.shell("host", COUNTS, hosts=2)
     eventually("both hosts count", lambda: cloud.log("host").count("three") == 2)
