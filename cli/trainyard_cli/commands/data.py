@@ -32,13 +32,22 @@ def group() -> None:
 def upload(
     typer_context: typer.Context,
     directory: Annotated[Path, typer.Argument(help="all that is in it goes up")],
-    name: Annotated[str, typer.Argument(help="by which 'inputs' of a run's spec find it")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME|s3://BUCKET/PREFIX/", help="by which 'inputs' of a run's spec find it"
+        ),
+    ],
 ) -> None:
     """Upload a directory of data under a name. What is up already is not sent again.
 
-    Given again, the name means the newer upload; runs keep what they were submitted with.
+    Given again, the name means the newer upload; runs keep what they were submitted with. To
+    s3://BUCKET/PREFIX/ the files themselves go, with your own AWS credentials.
     """
     context = context_of(typer_context)
+    if name.startswith("s3://"):
+        _into_bucket(context, directory, name)
+        return
     _check(directory, name)
     try:
         packed, sent = _uploaded(context, directory, name)
@@ -73,19 +82,57 @@ def upload(
     err.print(f"In a spec: inputs: [{{source: {name}, path: data}}]", markup=False, soft_wrap=True)
 
 
-def _check(directory: Path, name: str) -> None:
+def _into_bucket(context: Context, directory: Path, uri: str) -> None:
+    """The files themselves, for the `inputs` that name objects of S3."""
+    from ..upload.rules import DATA_RULE_FILES, Rules
+    from ..upload.scan import scan
+    from ..upload.to_s3 import Destination, s3_client, send_to_s3
+
+    where = Destination.of(uri)
+    _check_directory(directory)
+    found = scan(directory, Rules(DATA_RULE_FILES))
+    try:
+        with bar("Uploading", quiet=context.json) as told:
+            client = s3_client(context.client.connection)
+            sent = send_to_s3(client, found, where, told)
+    except KeyboardInterrupt:
+        err.print("\nStopped. The same command sends only the rest.")
+        raise typer.Exit(DETACHED) from None
+    stays = [path for path, _ in found.links] + found.skipped
+    if context.json:
+        document = {"source": str(where), "files": len(found.files), "bytes": found.bytes}
+        print_json({**document, "sentFiles": len(sent), "skipped": stays})
+        return
+    out.print(str(where), markup=False)
+    err.print(
+        f"{counted(len(found.files), 'file')}, {bytes_text(found.bytes)}; "
+        f"{counted(len(sent), 'new file')} sent",
+    )
+    for path in stays[:5]:
+        err.print(
+            f"[yellow]warning[/] {escape(plain(path))} is no plain file and stays here",
+            soft_wrap=True,
+        )
+    err.print(f"In a spec: inputs: [{{source: {where}, path: data}}]", markup=False, soft_wrap=True)
+    err.print("The cluster's spec must allow it: jobInputs, or an s3Mount.", soft_wrap=True)
+
+
+def _check_directory(directory: Path) -> None:
     if not directory.is_dir():
         raise InvalidInput(
             "The directory is not there",
             f"'{plain(str(directory))}' is not a directory",
             "Give the path of a directory with the data",
         )
+
+
+def _check(directory: Path, name: str) -> None:
+    _check_directory(directory)
     if len(name) > _LONGEST or not _NAME.fullmatch(name):
         raise InvalidInput(
             "The name cannot be one of data",
             f"'{plain(name)}' must be letters, digits and inner hyphens, 1 to {_LONGEST} of them",
-            "Give a name such as corpus-v1; for objects in S3 no upload is needed: "
-            "name s3://BUCKET/PREFIX/ in 'inputs'",
+            "Give a name such as corpus-v1, or s3://BUCKET/PREFIX/ for a bucket of yours",
         )
 
 

@@ -13,7 +13,9 @@ from tests.support.system import Json, System
 from trainyard_cli.problems import ApiProblem
 from trainyard_cli.upload.packing import pack
 from trainyard_cli.upload.rules import DATA_RULE_FILES, Rules
+from trainyard_cli.upload.scan import scan
 from trainyard_cli.upload.send import send
+from trainyard_cli.upload.to_s3 import Destination, s3_client, send_to_s3
 from trainyard_contracts import places
 
 BUCKET = "sagemaker-corpus"
@@ -56,8 +58,8 @@ def sha(body: bytes) -> str:
 
 
 @pytest.fixture(scope="module")
-def corpus(system: System) -> dict[str, bytes]:
-    """Objects of somebody's bucket: small ones, and one that came in parts."""
+def corpus(system: System, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """Objects of somebody's bucket: small ones as we upload them, and one that came in parts."""
     s3 = system.aws("s3")
     s3.create_bucket(Bucket=BUCKET)
     objects = {
@@ -66,9 +68,14 @@ def corpus(system: System) -> dict[str, bytes]:
         "v1/large.bin": os.urandom(11 * 1024 * 1024),
         "other/x.txt": b"not asked for",
     }
-    for key, body in objects.items():
-        if key != "v1/large.bin":
-            s3.put_object(Bucket=BUCKET, Key=key, Body=body)
+    directory = tmp_path_factory.mktemp("corpus")
+    for key in ("v1/a.txt", "v1/inner/b+c d.bin"):
+        (directory / key).parent.mkdir(parents=True, exist_ok=True)
+        (directory / key).write_bytes(objects[key])
+    client, where = s3_client(system.api.connection), Destination(BUCKET, "v1/")
+    for expected in (["a.txt", "inner/b+c d.bin"], []):
+        assert send_to_s3(client, scan(directory / "v1"), where, lambda *_: None) == expected
+    s3.put_object(Bucket=BUCKET, Key="other/x.txt", Body=objects["other/x.txt"])
     body, step = objects["v1/large.bin"], 5 * 1024 * 1024
     upload = s3.create_multipart_upload(Bucket=BUCKET, Key="v1/large.bin")["UploadId"]
     parts = []

@@ -51,7 +51,7 @@ def test_again_sends_only_what_is_new(
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("s3://bucket/x", "no upload is needed"),
+        ("s3:/bucket/x", "or s3://BUCKET/PREFIX/ for a bucket of yours"),
         ("no_underscore", "letters, digits and inner hyphens"),
         ("x" * 64, "1 to 63"),
     ],
