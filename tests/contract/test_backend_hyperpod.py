@@ -12,6 +12,7 @@ import pytest
 from botocore.stub import Stubber
 from tests.support.spec_parts import ON_FSX
 
+from trainyard.aws.session_channel import SessionChannel
 from trainyard.backends.hyperpod.backend import HyperPod
 from trainyard.backends.hyperpod.refusals import Denied
 from trainyard.backends.hyperpod.request import HyperPodSettings, create_cluster_request
@@ -98,7 +99,9 @@ class Fixture:
         sagemaker, logs = boto3.client("sagemaker", **client), boto3.client("logs", **client)
         self.sagemaker, self.logs, self.blobs = Stubber(sagemaker), Stubber(logs), MemoryBlobs()
         self.roles = MemoryRoles()
-        self.backend = HyperPod(sagemaker, logs, self.blobs, self.roles, SETTINGS, sources)
+        self.backend = HyperPod(
+            sagemaker, logs, self.blobs, self.roles, SessionChannel(None), SETTINGS, sources
+        )
 
     def describes(self, status: str = "InService", **more: Any) -> None:
         answer = {

@@ -380,7 +380,14 @@ class MemoryBackend:
     Tests move a cluster's state with `advance`, or make calls fail through `refuse`.
     """
 
-    def __init__(self, clock: MemoryClock, stage: str, name: str = "hyperpod") -> None:
+    def __init__(
+        self,
+        clock: MemoryClock,
+        stage: str,
+        name: str = "hyperpod",
+        commands: MemoryCommands | None = None,
+    ) -> None:
+        self.commands = commands or MemoryCommands()
         self.clock, self.stage, self.name = clock, stage, name
         self.clusters: dict[str, BackendCluster] = {}
         self.beside: dict[tuple[str, int], datetime] = {}
@@ -461,9 +468,10 @@ class MemoryBackend:
     def controller(self, cluster: Cluster) -> ClusterNode | None:
         return next((node for node in self.nodes(cluster) if node.role == "controller"), None)
 
-    def command_target(self, cluster: Cluster) -> str | None:
-        node = self.controller(cluster)
-        return node.instance_id if node else None
+    def run(
+        self, cluster: Cluster, argv: Sequence[str], *, timeout_seconds: float
+    ) -> CommandResult:
+        return self.commands.run(cluster, argv, timeout_seconds=timeout_seconds)
 
     def product(self, instance_type: str) -> Product:
         return Product("Memory", (), instance_type)
@@ -717,13 +725,13 @@ class World:
 
     def __post_init__(self) -> None:
         self.runs, self.clusters = MemoryRuns(self.clock), MemoryClusters(self.clock)
-        self.backend = MemoryBackend(self.clock, "test")
+        self.backend = MemoryBackend(self.clock, "test", commands=self.commands)
         self.uploads = MemoryUploads(self.blobs, self.clock)
         self.exports = MemoryExports(self.blobs)
         wrap = self.fuse.wrap
         self.ports = Ports(
             runs=wrap(self.runs), clusters=wrap(self.clusters), waits=wrap(self.waits),
-            backends={"hyperpod": wrap(self.backend)}, commands=wrap(self.commands),
+            backends={"hyperpod": wrap(self.backend)},
             blobs=wrap(self.blobs), uploads=wrap(self.uploads), exports=wrap(self.exports),
             sources=wrap(self.sources), executions=wrap(self.executions),
             dead_letters=wrap(self.dead_letters), secrets=wrap(self.secrets), prices=MemoryPrices(),

@@ -279,8 +279,19 @@ class OfBackend(Protocol):
     def backend(self) -> str: ...
 
 
-class Backend(Protocol):
-    """Where clusters live."""
+class Commands(Protocol):
+    def run(
+        self, cluster: Cluster, argv: Sequence[str], *, timeout_seconds: float
+    ) -> CommandResult:
+        """Run a command of `trainyard_contracts.commands` on what speaks for the cluster.
+
+        Raises errors.NodeUnreachable (retryable), errors.CommandTimeout, errors.SessionEncrypted.
+        """
+        ...
+
+
+class Backend(Commands, Protocol):
+    """Where clusters live; a command to one reaches the agent of its controller."""
 
     def plan(self, cluster: Cluster) -> BackendRequest:
         """The exact request and files of `create`, with nothing sent."""
@@ -313,10 +324,6 @@ class Backend(Protocol):
 
     def controller(self, cluster: Cluster) -> ClusterNode | None:
         """The controller, found without looking at every node; None while there is none."""
-        ...
-
-    def command_target(self, cluster: Cluster) -> str | None:
-        """Session Manager's target of the controller; None while there is no controller."""
         ...
 
     def product(self, instance_type: str) -> Product:
@@ -353,17 +360,6 @@ class Backend(Protocol):
         """Tail of the lifecycle script's log; '' if there is none.
 
         It is that of `instance_id`, else of the instance that failed.
-        """
-        ...
-
-
-class Commands(Protocol):
-    def run(
-        self, cluster: Cluster, argv: Sequence[str], *, timeout_seconds: float
-    ) -> CommandResult:
-        """Run argv on the cluster's controller node.
-
-        Raises errors.NodeUnreachable (retryable), errors.CommandTimeout, errors.SessionEncrypted.
         """
         ...
 
@@ -579,7 +575,6 @@ class Ports:
     clusters: Clusters
     waits: Waits
     backends: Mapping[str, Backend]
-    commands: Commands
     blobs: Blobs
     uploads: Uploads
     sources: Sources

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
-from trainyard.domain.records import Cluster
-from trainyard.ports import Backend, Blobs, Commands, Config, Ports
+from trainyard.ports import Backend, Blobs, Config, Ports
 from trainyard.settings import Settings
 
 if TYPE_CHECKING:
@@ -41,13 +39,11 @@ def build(settings: Settings) -> Ports:
     table, clock = Table(Lazy("dynamodb", settings.region), settings.table_name), SystemClock()
     s3 = Lazy("s3", settings.region)
     blobs = S3Blobs(s3, settings.data_bucket)
-    backends = _backends(settings, blobs)
     return Ports(
         runs=TableRuns(table, clock),
         clusters=TableClusters(table, clock),
         waits=TableWaits(table),
-        backends=backends,
-        commands=_commands(settings, backends),
+        backends=_backends(settings, blobs),
         blobs=blobs,
         uploads=S3Uploads(s3, settings.data_bucket),
         sources=S3Sources(s3),
@@ -68,17 +64,6 @@ def _backends(settings: Settings, blobs: Blobs) -> dict[str, Backend]:
     from trainyard.backends.hyperpod.build import hyperpod
 
     return {"hyperpod": hyperpod(settings, blobs)}
-
-
-def _commands(settings: Settings, backends: Mapping[str, Backend]) -> Commands:
-    from trainyard.aws.clients import Lazy
-    from trainyard.aws.run_commands import SessionCommands
-    from trainyard.aws.session_channel import SessionChannel
-
-    def target(cluster: Cluster) -> str | None:
-        return backends[cluster.backend].command_target(cluster)
-
-    return SessionCommands(SessionChannel(Lazy("ssm", settings.region)), target)
 
 
 def _machines(settings: Settings) -> dict[Machine, str]:

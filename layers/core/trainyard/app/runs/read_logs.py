@@ -182,7 +182,7 @@ def _live(ports: Ports, cluster: Cluster | None, run: Run, attempt: int, asked: 
             asked.whose.rank,
             asked.whose.node,
         )
-        result = ports.commands.run(cluster, command.argv(), timeout_seconds=20)
+        result = ports.backend(cluster).run(cluster, command.argv(), timeout_seconds=20)
     except RetryableError:
         return nothing
     _refuse_old_agents(cluster.name, command, result.stdout)

@@ -351,7 +351,9 @@ def stray_job(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
                 or beat.at - run.finished_at < timedelta(seconds=STRAY_SECONDS)
             ):
                 continue
-            ports.commands.run(cluster, Cancel(run.id).argv(), timeout_seconds=STOP_COMMAND_SECONDS)
+            ports.backend(cluster).run(
+                cluster, Cancel(run.id).argv(), timeout_seconds=STOP_COMMAND_SECONDS
+            )
             yield Swept(
                 "job stopped",
                 run.id,

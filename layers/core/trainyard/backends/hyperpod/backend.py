@@ -9,6 +9,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Literal
 
+from trainyard.aws.run_commands import SessionCommands
+from trainyard.aws.session_channel import SessionChannel
 from trainyard.backends.hyperpod import request as requests
 from trainyard.backends.hyperpod.events import read_event
 from trainyard.backends.hyperpod.logs import lifecycle_tail
@@ -27,6 +29,7 @@ from trainyard.ports import (
     BackendRequest,
     BatchResult,
     Blobs,
+    CommandResult,
     Product,
     Remains,
     Roles,
@@ -58,6 +61,7 @@ class HyperPod:
         logs: Any,
         blobs: Blobs,
         roles: Roles,
+        channel: SessionChannel,
         settings: HyperPodSettings,
         sources: BundleSources | None = None,
     ) -> None:
@@ -65,6 +69,7 @@ class HyperPod:
         self._logs = logs
         self._blobs = blobs
         self._roles = roles
+        self._commands = SessionCommands(channel, self.command_target)
         self._settings = settings
         self._sources = sources or BundleSources.of_layers()
         self._addresses: dict[str, str] = {}  # instance id -> address: neither ever changes
@@ -158,7 +163,13 @@ class HyperPod:
         ] or found
         return _node(cluster, running[0], None) if running else None
 
+    def run(
+        self, cluster: Cluster, argv: Sequence[str], *, timeout_seconds: float
+    ) -> CommandResult:
+        return self._commands.run(cluster, argv, timeout_seconds=timeout_seconds)
+
     def command_target(self, cluster: Cluster) -> str | None:
+        """Session Manager's target of the controller; None while there is no controller."""
         node = self.controller(cluster)
         if node is None:
             return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trainyard.aws.clients import Lazy
 from trainyard.aws.roles import IamRoles
+from trainyard.aws.session_channel import SessionChannel
 from trainyard.backends.hyperpod.backend import HyperPod
 from trainyard.backends.hyperpod.request import HyperPodSettings
 from trainyard.ports import Blobs
@@ -25,4 +26,5 @@ def hyperpod(settings: Settings, blobs: Blobs) -> HyperPod:
     )
     region = settings.region
     roles = IamRoles(Lazy("iam", region))
-    return HyperPod(Lazy("sagemaker", region), Lazy("logs", region), blobs, roles, own)
+    channel = SessionChannel(Lazy("ssm", region))
+    return HyperPod(Lazy("sagemaker", region), Lazy("logs", region), blobs, roles, channel, own)

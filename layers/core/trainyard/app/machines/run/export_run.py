@@ -182,7 +182,9 @@ def _ask(ports: Ports, run: Run, export: Export) -> tuple[Run, Ended | None]:
     destination = names.s3_uri(ports.blobs.bucket, run.export_prefix)
     command = commands.Export(run.id, export.id, destination, run.spec.export.checkpoints)
     try:
-        result = ports.commands.run(cluster, command.argv(), timeout_seconds=EXPORT_COMMAND_SECONDS)
+        result = ports.backend(cluster).run(
+            cluster, command.argv(), timeout_seconds=EXPORT_COMMAND_SECONDS
+        )
         answer = commands.Exporting.of(agent_answer(result, "export"))
     except CommandFailed as failed:
         return _save(ports, run, export.changed(state="failed", reason=failed.detail)), None

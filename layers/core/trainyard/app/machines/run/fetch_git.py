@@ -74,7 +74,7 @@ def _ask(ports: Ports, run: Run, attempt: Attempt, cluster: Cluster) -> CommandR
     digest = hashlib.sha256(body).hexdigest()
     command = Checkout(run.id, attempt.number, names.s3_uri(ports.blobs.bucket, key), digest)
     try:
-        return ports.commands.run(cluster, command.argv(), timeout_seconds=CHECKOUT_SECONDS)
+        return ports.backend(cluster).run(cluster, command.argv(), timeout_seconds=CHECKOUT_SECONDS)
     except RetryableError as error:
         tell_delay(ports, run.id, "git", "The code in git is not fetched yet", error)
         raise

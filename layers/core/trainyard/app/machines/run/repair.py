@@ -62,7 +62,9 @@ def _exclude(ports: Ports, cluster: Cluster, run: Run, action: Action) -> str:
     assert action.attempt is not None
     command = commands.Exclude(run.id, action.attempt, tuple(action.nodes))
     try:
-        result = ports.commands.run(cluster, command.argv(), timeout_seconds=EXCLUDE_SECONDS)
+        result = ports.backend(cluster).run(
+            cluster, command.argv(), timeout_seconds=EXCLUDE_SECONDS
+        )
         answer = commands.Excluded.of(agent_answer(result, "exclude"))
     except CommandFailed as failed:
         return f"The nodes of the waiting job could not be changed: {failed.detail}"
@@ -93,7 +95,7 @@ def _cancel_job(ports: Ports, cluster: Cluster, run: Run, action: Action) -> str
     if cluster.status != "Ready":
         return "There is no job to stop: the cluster is not ready."
     try:
-        result = ports.commands.run(
+        result = ports.backend(cluster).run(
             cluster, commands.Cancel(run.id).argv(), timeout_seconds=CANCEL_SECONDS
         )
         answer = commands.Cancelling.of(agent_answer(result, "cancel"))

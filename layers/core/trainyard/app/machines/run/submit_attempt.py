@@ -168,9 +168,9 @@ def _ask(ports: Ports, cluster: Cluster, command: Submit) -> Submitted:
 
     By the hash the agent notices a bundle that was replaced between our write and its read.
     """
-    result = ports.commands.run(cluster, command.argv(), timeout_seconds=SUBMIT_SECONDS)
+    result = ports.backend(cluster).run(cluster, command.argv(), timeout_seconds=SUBMIT_SECONDS)
     if result.exit_code != 0 and f"--sha256 {UNKNOWN_OPTION}" in result.stdout:
-        result = ports.commands.run(
+        result = ports.backend(cluster).run(
             cluster, replace(command, sha256="").argv(), timeout_seconds=SUBMIT_SECONDS
         )
     for option, field in _NEWER.items():
