@@ -84,6 +84,9 @@ SYNC = "sync"
 SYNC_LATEST = "latest.json"
 #: In a run's directory: other names of a checkpoint's files, while the sync reads them.
 SYNC_HELD = ".sync-held"
+#: Of the data bucket: the directories of runs whose nodes share no filesystem, by cluster and run.
+#: Below a run's are the names of a run's directory: CHECKPOINTS, FINAL, OUTPUT, WORK, ATTEMPTS.
+DIRECTORIES = "directories"
 #: Below a run's prefix, and of the data bucket: the trees and packs that runs keep.
 CODE = "code"
 #: Of the data bucket: the names of data that people uploaded.
@@ -178,6 +181,19 @@ def sync_prefix(cluster: str, run_id: str) -> str:
     return f"{SYNC}/{cluster}/{run_id}"
 
 
+def directory_prefix(cluster: str, run_id: str) -> str:
+    """Where such a run has its directory in the data bucket; ends with a slash.
+
+    A checkpoint is whole there when its CHECKPOINT_MANIFEST is, which is written last.
+    """
+    return f"{directories_prefix(cluster)}{run_id}/"
+
+
+def directories_prefix(cluster: str) -> str:
+    """Where the runs of one cluster have theirs; its nodes reach no other cluster's."""
+    return f"{DIRECTORIES}/{cluster}/"
+
+
 def sync_manifest(number: int) -> str:
     """Below a `sync_prefix`: one list of what is synced. It is never changed."""
     return f"manifest-{number}.json"
@@ -231,6 +247,16 @@ def secret_prefix(stack: str) -> str:
 def agent_key_secret(prefix: str, cluster: str) -> str:
     """The secret that holds the key of a cluster's agents, below a `secret_prefix`."""
     return f"{prefix}/{cluster}/agent-key"
+
+
+def job_name(stack: str, run_id: str, attempt: int) -> str:
+    """The name of an attempt's training job: at most 63 characters, the same again for the same."""
+    return f"{job_prefix(stack)}{run_id}-{attempt}"
+
+
+def job_prefix(stack: str) -> str:
+    """All names of a stack's training jobs begin so, and those of no other stack."""
+    return f"{stack[:20].rstrip('-')}-"
 
 
 def roles_path(stack: str) -> str:
