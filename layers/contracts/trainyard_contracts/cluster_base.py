@@ -214,6 +214,28 @@ class ClusterBase(Strict, ABC):
         return []
 
     @property
+    def nodes_come_with_jobs(self) -> bool:
+        """Whether each job brings nodes of its own, and takes them with it at its end.
+
+        Then no agent speaks for the cluster between jobs, and the backend says when a job is over.
+        """
+        return False
+
+    @property
+    def scheduler(self) -> str:
+        """What jobs are handed to, as people know it."""
+        return "Slurm"
+
+    @property
+    def stop_seconds(self) -> int:
+        """How long a job may take to end once it must stop, with what comes after its program."""
+        return 120
+
+    def not_for_runs(self) -> Mapping[str, str]:
+        """Fields of a run's spec that mean nothing here, each with what to do instead."""
+        return {}
+
+    @property
     def node_repair(self) -> NodeRepair | None:
         """How the backend repairs or replaces broken nodes by itself; None if it does not."""
         return None

@@ -9,11 +9,14 @@ from typing_extensions import TypeAliasType
 
 from .by_backend import ByBackend
 from .hyperpod import ClusterStateChange, HyperPodClusterSpec
+from .training_job import TrainingJobClusterSpec, TrainingJobStateChange
 
 #: One entry for each backend: `HyperPodClusterSpec | OtherClusterSpec`.
-ClusterSpec = TypeAliasType("ClusterSpec", Annotated[HyperPodClusterSpec, ByBackend()])
+ClusterSpec = TypeAliasType(
+    "ClusterSpec", Annotated[HyperPodClusterSpec | TrainingJobClusterSpec, ByBackend()]
+)
 #: Events of AWS that are read by a class.
-BACKEND_EVENTS: tuple[type[BaseModel], ...] = (ClusterStateChange,)
+BACKEND_EVENTS: tuple[type[BaseModel], ...] = (ClusterStateChange, TrainingJobStateChange)
 _READER: TypeAdapter[ClusterSpec] = TypeAdapter(ClusterSpec)
 
 

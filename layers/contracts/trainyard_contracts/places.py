@@ -250,18 +250,27 @@ def agent_key_secret(prefix: str, cluster: str) -> str:
 
 
 def job_name(stack: str, run_id: str, attempt: int) -> str:
-    """The name of an attempt's training job: at most 63 characters, the same again for the same."""
-    return f"{job_prefix(stack)}{run_id}-{attempt}"
+    """The name of an attempt's training job, the same for the same; 63 characters at most.
+
+    A stack's name has 30 at most, since its bucket's name holds it, too.
+    """
+    return f"{stack}-{run_id.removeprefix('run-')}-{attempt}"
 
 
-def job_prefix(stack: str) -> str:
-    """All names of a stack's training jobs begin so, and those of no other stack."""
-    return f"{stack[:20].rstrip('-')}-"
+def attempt_of_job(stack: str, name: str) -> tuple[str, int] | None:
+    """Run and attempt of a training job; None for the name of a job that is not the stack's."""
+    own = re.fullmatch(rf"{re.escape(stack)}-([0-9a-hjkmnp-tv-z]{{26}})-([0-9]{{1,9}})", name)
+    return (f"run-{own.group(1)}", int(own.group(2))) if own else None
 
 
 def roles_path(stack: str) -> str:
     """IAM path below which the roles of a stack's clusters lie, and nothing else."""
     return f"/trainyard/{stack}/"
+
+
+def job_roles_path(stack: str) -> str:
+    """IAM path of the roles of training jobs, below that of the cluster that they are for."""
+    return f"{roles_path(stack)}training-jobs/"
 
 
 def cluster_roles_path(stack: str, cluster: str) -> str:
