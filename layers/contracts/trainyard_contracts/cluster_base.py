@@ -54,6 +54,8 @@ class GroupBase(Strict):
         return True
 
 
+#: A job that must stop is given so long.
+STOP_SECONDS = 120
 #: Of a spec's list of other capacity.
 MOST_ENTRIES = 20
 
@@ -228,8 +230,11 @@ class ClusterBase(Strict, ABC):
 
     @property
     def stop_seconds(self) -> int:
-        """How long a job may take to end once it must stop, with what comes after its program."""
-        return 120
+        """How long a job may take to end once it must stop.
+
+        A checkpoint at the next step boundary, then SIGKILL, and what comes after its program.
+        """
+        return STOP_SECONDS
 
     def not_for_runs(self) -> Mapping[str, str]:
         """Fields of a run's spec that mean nothing here, each with what to do instead."""

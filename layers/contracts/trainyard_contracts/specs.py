@@ -504,7 +504,8 @@ class RunSpec(Strict):
     def _or_more(self, field: str, cluster: ClusterSpec) -> str:
         """The other way out, where the run's own cluster has too few nodes."""
         workers = cluster.workers(self.job.partition)
-        if field != "job.nodes" or not workers:
+        enough = self.job.nodes <= cluster.worker_count(self.job.partition)
+        if field != "job.nodes" or not workers or enough:
             return ""
         return (
             f", or give group '{workers[0].name}' of its cluster more: "
