@@ -61,20 +61,29 @@ class BackendCluster:
 
 @dataclass(frozen=True)
 class BackendRequest:
-    """What `create` would send: the exact request and the files it would upload (key -> bytes)."""
+    """What `create` would send: the exact request and the files it would upload (key -> bytes).
+
+    Of a cluster whose nodes come with jobs it is the request of a run's first job. `warnings` are
+    what a person should know before it is sent.
+    """
 
     operation: str
     request: dict[str, Any]
     files: dict[str, int]
+    warnings: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class BackendEvent:
-    """A fact that a backend reports, with the cluster it is about."""
+    """A fact that a backend reports, with the cluster that it is about, or with the run.
+
+    With a run, the fact says of which attempt it is, and the cluster is that of the run.
+    """
 
     cluster_name: str
     cluster_arn: str
     fact: Fact
+    run_id: str = ""
 
 
 @dataclass(frozen=True)

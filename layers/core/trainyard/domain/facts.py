@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from pydantic import ValidationError
 
@@ -333,6 +333,25 @@ class Book:
             for found in known
             if found.path not in rejected and (before is None or found.attempt < before)
         )
+
+
+def job_ended(
+    job_id: str, run_id: str, attempt: int, how: str, reason: str, at: datetime
+) -> JobEnded | None:
+    """The end of a job, the same fact whoever tells it; None for a word that is none of ours."""
+    if how not in get_args(JobEnd):
+        return None
+    return JobEnded.model_validate(
+        {
+            "id": f"job-ended-{job_id}",
+            "at": at,
+            "run_id": run_id,
+            "attempt": attempt,
+            "job_id": job_id,
+            "how": how,
+            "reason": reason[:2000],
+        }
+    )
 
 
 #: By how a job ended, the outcome of its program if that did not tell its end itself.

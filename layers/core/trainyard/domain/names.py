@@ -24,6 +24,20 @@ def node_role_path(stage: str, cluster: str, generation: int) -> str:
     return f"{places.cluster_roles_path(stage, cluster)}{generation}/"
 
 
+def job_role_path(stage: str, cluster: str, mark: str) -> str:
+    """The path of the role of one cluster's training jobs, which says of which record it is.
+
+    Of such a cluster the role is all that AWS has while no job runs.
+    """
+    return f"{places.job_roles_path(stage)}{cluster}/{mark}/"
+
+
+def cluster_of_job_role(path: str) -> tuple[str, str]:
+    """Cluster and mark of such a role's path."""
+    *_, cluster, generation, made_at, _ = path.split("/")
+    return cluster, f"{generation}/{made_at}"
+
+
 def cluster_of_role(path: str) -> tuple[str, int]:
     """Cluster and generation of a role's path."""
     *_, cluster, generation, _ = path.split("/")

@@ -32,7 +32,7 @@ TEXTS: dict[str, tuple[str, str]] = {
         "Try again later, or ask for another instance type, zone or a training plan.",
     ),
     "backend-rejected": (
-        "AWS refused to create the cluster",
+        "AWS refused to create the cluster or the job",
         "Read AWS's reason in the detail, correct the specification, submit again.",
     ),
     "python-error": ("The program failed", f"Correct the program, then {_ANEW}"),

@@ -29,6 +29,8 @@ def create_cluster(
     The same key and spec again answer with the same cluster. Raises InvalidRequest, ClusterExists,
     IdempotencyConflict.
     """
+    if owner_run is None:
+        check_standing(spec)
     check_spec(ports, spec)
     now = ports.clock.now()
     named = spec.changed(name=name) if name else spec
@@ -54,6 +56,19 @@ def create_cluster(
     if stored.status == "Pending":
         start_cluster(ports, stored)
     return stored
+
+
+def check_standing(spec: ClusterSpec) -> None:
+    """Refuse a cluster of no run whose nodes come with jobs: it would be a name and no node.
+
+    Raises InvalidRequest.
+    """
+    if spec.nodes_come_with_jobs:
+        raise _refused(
+            "backend",
+            f"a cluster of backend '{spec.backend}' has nodes only while a job runs; submit a run "
+            "with cluster.spec (POST /v1/runs)",
+        )
 
 
 def check_spec(ports: Ports, spec: ClusterSpec, prefix: str = "") -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from trainyard.app.clusters.create_cluster import check_spec
+from trainyard.app.clusters.create_cluster import check_spec, check_standing
 from trainyard.app.runs.inputs import check_inputs
 from trainyard.app.runs.start_from import check_start
 from trainyard.app.runs.submit_run import check_cluster
@@ -44,7 +44,7 @@ def dry_run_run(ports: Ports, spec: RunSpec) -> DryRun:
     existing = check_cluster(ports, spec)
     check_start(ports, spec, existing)
     check_inputs(ports, spec)
-    script = recipes.batch_script(PLACEHOLDER, 1, spec.job.nodes, spec.job.image is not None)
+    script: str | None = recipes.batch_script(PLACEHOLDER, 1, spec.job.nodes, spec.job.image is not None)
     warnings = [*results.warnings(spec), *_code_warnings(ports, spec)]
     if spec.cluster.spec is None:
         price = _price(ports, existing.spec) if existing else None
@@ -52,6 +52,8 @@ def dry_run_run(ports: Ports, spec: RunSpec) -> DryRun:
     plan = dry_run_cluster(
         ports, spec.cluster.spec, name=names.cluster_for_run(spec.cluster.spec.name, PLACEHOLDER)
     )
+    if spec.cluster.spec.nodes_come_with_jobs:
+        script = None
     return replace(plan, batch_script=script, warnings=warnings + plan.warnings)
 
 
@@ -67,6 +69,8 @@ def _code_warnings(ports: Ports, spec: RunSpec) -> list[str]:
 
 def dry_run_cluster(ports: Ports, spec: ClusterSpec, *, name: str | None = None) -> DryRun:
     """The exact request of a cluster's creation, the files of its lifecycle bundle, its price."""
+    if name is None:
+        check_standing(spec)
     check_spec(ports, spec)
     now = ports.clock.now()
     named = spec.changed(name=name) if name else spec
@@ -80,6 +84,7 @@ def dry_run_cluster(ports: Ports, spec: ClusterSpec, *, name: str | None = None)
         if price is not None
         else ["The price list does not say what these instances cost; look it up before you start."]
     )
+    warnings += request.warnings
     files = dict(request.files)
     return DryRun(request.operation, request.request, files, None, price, warnings, ways)
 

@@ -42,12 +42,11 @@ FINAL_ERRORS = frozenset(
         "conflict",
         "secret-refused",
         "restore-refused",
-        "job-refused",
     }
 )
 #: Those after which no other attempt makes sense; each is the code of the run's problem.
 _REFUSALS = frozenset(
-    {"image-needs-pyxis", "image-refused", INPUT_REFUSED, "backend-rejected", "no-capacity"}
+    {"image-needs-pyxis", "image-refused", INPUT_REFUSED, "backend-rejected", "no-capacity", "submit-failed"}
 )
 
 
