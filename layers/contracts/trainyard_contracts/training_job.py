@@ -155,7 +155,7 @@ class TrainingJobClusterSpec(ClusterBase):
     output_compression: Literal["GZIP", "NONE"] | None = Field(
         default=None, description="of what the job writes to S3; AWS's default is GZIP"
     )
-    tags: dict[TagKey, TagValue] = Field(  # type: ignore[assignment]
+    tags: dict[TagKey, TagValue] = Field(
         default_factory=dict, max_length=40, description="of the job at AWS, beside ours"
     )
 

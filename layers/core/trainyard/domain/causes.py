@@ -127,9 +127,7 @@ def job_lost(draft: Draft, attempt: Attempt) -> Finding | None:
     if over is None or over.how != "host-lost":
         return None
     because = f"AWS lost job {over.job_id}, not the program's doing: {_sentence(over.reason)}"
-    return Finding(
-        "node-lost", over, because, outcome="lost", resume_as="Resuming on other nodes"
-    )
+    return Finding("node-lost", over, because, outcome="lost", resume_as="Resuming on other nodes")
 
 
 def no_capacity(draft: Draft, attempt: Attempt) -> Finding | None:

@@ -104,7 +104,12 @@ def warnings(spec: RunSpec) -> list[str]:
             "what was trained is lost with it."
         )
     cluster = spec.cluster.spec
-    if cluster is not None and not cluster.standing_by(spec.job.nodes):
+    if cluster is not None and cluster.nodes_come_with_jobs:
+        found.append(
+            "cluster: a lost node ends the job, and the next attempt is a job of its own, for "
+            "which AWS needs minutes; a program goes on from its newest checkpoint."
+        )
+    elif cluster is not None and not cluster.standing_by(spec.job.nodes):
         found.append(
             "cluster: there is no spare, so a lost node is waited for (minutes) instead of "
             "replaced in seconds."

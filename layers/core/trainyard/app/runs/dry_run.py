@@ -44,7 +44,9 @@ def dry_run_run(ports: Ports, spec: RunSpec) -> DryRun:
     existing = check_cluster(ports, spec)
     check_start(ports, spec, existing)
     check_inputs(ports, spec)
-    script: str | None = recipes.batch_script(PLACEHOLDER, 1, spec.job.nodes, spec.job.image is not None)
+    script: str | None = recipes.batch_script(
+        PLACEHOLDER, 1, spec.job.nodes, spec.job.image is not None
+    )
     warnings = [*results.warnings(spec), *_code_warnings(ports, spec)]
     if spec.cluster.spec is None:
         price = _price(ports, existing.spec) if existing else None

@@ -377,9 +377,7 @@ def unheard_job(ports: Ports, run: Run) -> Iterator[Swept]:
     told = JobState.of(answer_of(result.stdout) or {})
     if result.exit_code != 0 or not told.how or told.attempt != attempt.number:
         return
-    fact = job_ended(
-        told.job_id, run.id, attempt.number, told.how, told.reason, ports.clock.now()
-    )
+    fact = job_ended(told.job_id, run.id, attempt.number, told.how, told.reason, ports.clock.now())
     if fact is not None and Book(ports.runs.facts(run.id)).job_end_of(attempt) is None:
         record_job_fact(ports, run, fact)
         yield Swept("job's end", run.id, f"no event told that {told.job_id} is over ({told.how})")

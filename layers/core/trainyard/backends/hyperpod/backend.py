@@ -149,7 +149,9 @@ class HyperPod:
     def controller(self, cluster: Cluster) -> ClusterNode | None:
         """The controller node without looking at any other; None while there is none that runs."""
         group = next(
-            group.name for group in cluster.spec.instance_groups if group.role == "controller"
+            group.name
+            for group in requests.own(cluster).instance_groups
+            if group.role == "controller"
         )
         found = [
             summary
@@ -393,7 +395,8 @@ def _node(cluster: Cluster, summary: dict[str, Any], address: str | None) -> Clu
 
 def _role(cluster: Cluster, group: str) -> Literal["controller", "worker", "login"]:
     return next(
-        (known.role for known in cluster.spec.instance_groups if known.name == group), "worker"
+        (known.role for known in requests.own(cluster).instance_groups if known.name == group),
+        "worker",
     )
 
 

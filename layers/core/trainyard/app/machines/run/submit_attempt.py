@@ -46,7 +46,14 @@ FINAL_ERRORS = frozenset(
 )
 #: Those after which no other attempt makes sense; each is the code of the run's problem.
 _REFUSALS = frozenset(
-    {"image-needs-pyxis", "image-refused", INPUT_REFUSED, "backend-rejected", "no-capacity", "submit-failed"}
+    {
+        "image-needs-pyxis",
+        "image-refused",
+        INPUT_REFUSED,
+        "backend-rejected",
+        "no-capacity",
+        "submit-failed",
+    }
 )
 
 
