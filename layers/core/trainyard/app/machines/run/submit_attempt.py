@@ -249,8 +249,8 @@ def _save(
             type="AttemptSubmitted",
             attempt=attempt.number,
             data={"jobId": job_id},
-            message=f"Attempt {attempt.number} is submitted to {scheduler} as job {job_id}{without}."
-            f"{changed}{brought}",
+            message=f"Attempt {attempt.number} is submitted to {scheduler} as job {job_id}"
+            f"{without}.{changed}{brought}",
         ),
     )
     submitted = attempt.changed(submitted_at=now, job_id=job_id)
