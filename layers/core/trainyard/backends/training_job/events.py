@@ -6,7 +6,7 @@ AWS may send several for one change; keys may be null, and texts change.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any
 
 from pydantic import ValidationError
@@ -61,12 +61,22 @@ def _stage(
     which = f"{passed}-{secondary}" if passed else event_id
     return JobStage(
         id=f"job-stage-{change.training_job_name}-{which}",
-        at=now,
+        at=_began(change, now),
         run_id=run_id,
         attempt=number,
         job_id=change.training_job_name,
         words=states.words(change.training_job_status, secondary),
     )
+
+
+def _began(change: TrainingJobStateChange, now: datetime) -> datetime:
+    """When the stage began: events of stages that follow each other fast come in any order."""
+    transitions = change.secondary_status_transitions or []
+    try:
+        at = datetime.fromtimestamp(float(transitions[-1]["StartTime"]) / 1000, timezone.utc)
+    except (IndexError, KeyError, TypeError, ValueError, OverflowError, OSError):
+        return now
+    return min(at, now)
 
 
 def _last_message(change: TrainingJobStateChange) -> str:
