@@ -1,5 +1,5 @@
-"""Where the ranks of a job leave lines for each other: files of a directory that all nodes share, or
-the courier of the first host where they share none (`courier.py`).
+"""Where the ranks of a job leave lines for each other: files of a directory that all nodes share,
+or the courier of the first host where they share none (`courier.py`).
 """
 
 from __future__ import annotations
