@@ -75,9 +75,8 @@ def read_launches(directory: Path) -> list[LaunchReport]:
     found = []
     for path in (directory / name for name in sorted(names)):
         try:
-            found.append(
-                LaunchReport.model_validate(json.loads(job_files.read_small(directory, path)))
-            )
+            said = json.loads(job_files.read_small(directory, path))
+            found.append(LaunchReport.model_validate(said))
         except (OSError, ValueError, RecursionError) as error:
             log.warning("%s cannot be read: %s", path, error)
     return found

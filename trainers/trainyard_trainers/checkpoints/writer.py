@@ -88,11 +88,8 @@ def write(attempt: Attempt, part: Part) -> Answer:
         ]
         _report(temporary, part, {"files": [asdict(entry) for entry in entries]})
         _carry(attempt, temporary, part)
-    except (
-        OSError,
-        RuntimeError,
-        ConfigError,
-    ) as error:  # torch.save reports a failed write as RuntimeError
+    # torch.save reports a failed write as RuntimeError
+    except (OSError, RuntimeError, ConfigError) as error:
         return Answer(part.serial, "failed", f"rank {part.rank}: {error}")
     return Answer(part.serial, "written")
 
