@@ -81,7 +81,14 @@ class ContainerCloud:
         cloud.s3.put_object(Bucket=BUCKET, Key=f"jobs/{made.name}", Body=made.body)
 
     def start(
-        self, run: str, attempt: int = 1, hosts: int = 1, signals: bool = False, **job: Any
+        self,
+        run: str,
+        attempt: int = 1,
+        hosts: int = 1,
+        *,
+        signals: bool = False,
+        sha256: str = "",
+        **job: Any,
     ) -> str:
         """CreateTrainingJob of an attempt; the job's name. `signals`: our entry is the container's
         first program, and hears SIGTERM.
@@ -104,7 +111,7 @@ class ContainerCloud:
             "TRAINYARD_RUN_ID": run,
             "TRAINYARD_ATTEMPT": str(attempt),
             "TRAINYARD_BUNDLE": f"s3://{BUCKET}/{key}",
-            "TRAINYARD_BUNDLE_SHA256": hashlib.sha256(bundle).hexdigest(),
+            "TRAINYARD_BUNDLE_SHA256": sha256 or hashlib.sha256(bundle).hexdigest(),
             "TRAINYARD_DATA": f"s3://{BUCKET}/{prefix(run)}",
             "TRAINYARD_EVENT_BUS": "facts",
             "TRAINYARD_CLUSTER": CLUSTER,
@@ -172,6 +179,20 @@ class ContainerCloud:
                     )
                 steps.append(manifest.step)
         return sorted(steps)
+
+    def tear(self, run: str, step: int, *, keep: bool) -> None:
+        """Remove a file of a checkpoint, or keep its size and change a byte."""
+        [key] = [
+            f"{prefix(run)}{name}"
+            for name in self.objects(run)
+            if f"step-{step:012d}" in name and name.endswith("rank-00000.pt")
+        ]
+        if not keep:
+            self.cloud.s3.delete_object(Bucket=BUCKET, Key=key)
+            return
+        body = bytearray(self.cloud.s3.get_object(Bucket=BUCKET, Key=key)["Body"].read())
+        body[len(body) // 2] ^= 0xFF
+        self.cloud.s3.put_object(Bucket=BUCKET, Key=key, Body=bytes(body))
 
     def final(self, run: str) -> dict[str, str]:
         """The final model's files by their hashes, as its manifest says and S3 holds them."""

@@ -22,6 +22,8 @@ ENTRY = "trainyard_entry.py"
 _CONTRACTS = ("__init__.py", "diagnosis.py", "places.py", "signatures.py")
 #: The variable that says to `bootstrap` where the archive is.
 SOURCE = "TRAINYARD_SOURCE"
+#: Where the toolkit unpacks it, too.
+CODE = "/opt/ml/code"
 #: A stored block of deflate (RFC 1951, 3.2.4).
 _MOST_BLOCK_BYTES = 65535
 
@@ -88,15 +90,14 @@ def bootstrap(python: str = "python3") -> list[str]:
     is in the variable SOURCE. Each argument has 256 characters at most.
     """
     lines = (
-        "import os,io,sys,tarfile,boto3",
+        "import os,sys,tarfile,boto3",
         f"b,k=os.environ['{SOURCE}'][5:].split('/',1)",
-        "d='/opt/ml/code'",
-        "o=boto3.client('s3').get_object(Bucket=b,Key=k)['Body'].read()",
-        "tarfile.open(fileobj=io.BytesIO(o)).extractall(d)",
-        "p=sys.executable",
-        f"os.execv(p,[p,d+'/{ENTRY}'])",
+        "d=sys.argv[1]",
+        "boto3.client('s3').download_file(b,k,d+'.tar')",
+        "tarfile.open(d+'.tar').extractall(d)",
+        "os.execv(sys.executable,[sys.executable,d+'/'+sys.argv[2]])",
     )
-    return [python, "-c", ";".join(lines)]
+    return [python, "-c", ";".join(lines), CODE, ENTRY]
 
 
 def _sources(tree: Path) -> Iterator[Path]:
