@@ -20,15 +20,13 @@ from trainyard.backends.training_job.logs import tail
 from trainyard.backends.training_job.orders import Order, intent_of
 from trainyard.backends.training_job.refusals import NameInUse
 from trainyard.backends.training_job.request import create_training_job_request
+from trainyard.backends.training_job.source import Source
 from trainyard.backends.training_job.verdicts import verdict
 from trainyard.domain import errors
 from trainyard.domain.records import Cluster
 from trainyard.ports import Blobs, Clock, CommandResult
 from trainyard_contracts import commands, places
 from trainyard_contracts.files import JobBundle
-
-#: Makes the archive with what the container starts, the same bytes each time.
-Source = Callable[[], bytes]
 
 
 class Refused(Exception):
@@ -48,7 +46,8 @@ class JobAgent:
     s3: Any
     logs: Any
     deployment: JobDeployment
-    source: Source
+    #: Makes the archive with what the container starts, the same bytes each time.
+    source: Callable[[], Source]
     clock: Clock
 
     def run(self, cluster: Cluster, argv: Sequence[str], timeout_seconds: float) -> CommandResult:
@@ -84,9 +83,9 @@ class JobAgent:
         name = self.deployment.job_name(given.run, given.attempt)
         self._end_earlier(given.run, name)
         archive = self.source()
-        key = self.deployment.source_key(cluster, hashlib.sha256(archive).hexdigest())
+        key = self.deployment.source_key(cluster, archive.name)
         if self.blobs.head(key) is None:
-            self.blobs.put(key, archive)
+            self.blobs.put(key, archive.body)
         source = f"s3://{self.deployment.bucket}/{key}"
         order = Order(given.run, given.attempt, given.bundle, given.sha256, source)
         try:

@@ -6,7 +6,6 @@ No cluster outlives a job, so a cluster is the role that its jobs act under, and
 from __future__ import annotations
 
 import builtins
-import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -59,12 +58,12 @@ class TrainingJobs:
         runs = places.runs_prefix(cluster.name)
         bundle = f"s3://{self._deployment.bucket}/{runs}/{places.bundle_key(run_id, 1)}"
         archive = self._agent.source()
-        key = self._deployment.source_key(cluster, hashlib.sha256(archive).hexdigest())
+        key = self._deployment.source_key(cluster, archive.name)
         source = f"s3://{self._deployment.bucket}/{key}"
         order = Order(run_id, 1, bundle, _UNKNOWN_SHA256, source)
         request = create_training_job_request(intent_of(cluster, self._deployment, order))
         told = warnings.warnings(own(cluster))
-        return BackendRequest("CreateTrainingJob", request, {key: len(archive)}, told)
+        return BackendRequest("CreateTrainingJob", request, {key: len(archive.body)}, told)
 
     def create(self, cluster: Cluster) -> str:
         """Only the role is made; each attempt makes a job."""

@@ -9,7 +9,7 @@ from trainyard.backends.training_job.agent import JobAgent
 from trainyard.backends.training_job.backend import TrainingJobs
 from trainyard.backends.training_job.deployment import JobDeployment
 from trainyard.backends.training_job.jobs import Jobs
-from trainyard.backends.training_job.source import source_archive
+from trainyard.backends.training_job.source import SourceFiles, build
 from trainyard.ports import Blobs
 from trainyard.settings import Settings
 
@@ -32,7 +32,7 @@ def training_jobs(settings: Settings, blobs: Blobs) -> TrainingJobs:
         s3=Lazy("s3", region),
         logs=Lazy("logs", region),
         deployment=deployment,
-        source=source_archive,
+        source=lambda: build(SourceFiles.of_layers()),
         clock=SystemClock(),
     )
     return TrainingJobs(jobs, IamRoles(Lazy("iam", region)), agent, deployment)

@@ -54,7 +54,6 @@ class JobDeployment:
         """Where a run has its directory in S3; ends with a slash."""
         return f"s3://{self.bucket}/{places.directory_prefix(cluster, run_id)}"
 
-    def source_key(self, cluster: Cluster, sha256: str) -> str:
+    def source_key(self, cluster: Cluster, name: str) -> str:
         """Of the archive with the container's program."""
-        prefix = places.lifecycle_prefix(cluster.name, cluster.generation)
-        return f"{prefix}/source-{sha256}.tar.gz"
+        return f"{places.lifecycle_prefix(cluster.name, cluster.generation)}/{name}"

@@ -6,13 +6,11 @@ from dataclasses import dataclass
 
 from trainyard.backends.training_job.deployment import JobDeployment
 from trainyard.backends.training_job.intent import Intent, Program
+from trainyard.backends.training_job.source import ENTRY, SOURCE, bootstrap
 from trainyard.domain.records import Cluster
 from trainyard_contracts import places
 from trainyard_contracts.places import CLUSTER_TAG, RECORD_TAG, RUN_TAG, STAGE_TAG
 from trainyard_contracts.training_job import TrainingJobClusterSpec
-
-#: The program in the archive that AWS's toolkit starts.
-ENTRY_POINT = "trainyard_entry.py"
 
 
 @dataclass(frozen=True)
@@ -28,10 +26,13 @@ class Order:
 
 def intent_of(cluster: Cluster, deployment: JobDeployment, order: Order) -> Intent:
     """The training job of the order."""
-    data = deployment.data_uri(cluster.name, order.run_id)
+    data, spec = deployment.data_uri(cluster.name, order.run_id), own(cluster)
+    # AWS's toolkit does not hand SIGTERM on, so it is left out where nothing is asked of it.
+    alone = spec.distribution.kind == "none"
     return Intent(
-        spec=own(cluster),
-        program=Program(ENTRY_POINT, order.source_uri),
+        spec=spec,
+        program=Program(ENTRY, order.source_uri),
+        entrypoint=bootstrap() if alone else (),
         job_name=deployment.job_name(order.run_id, order.attempt),
         region=deployment.region,
         role_arn=deployment.role_arn(cluster),
@@ -71,4 +72,5 @@ def _variables(
         "TRAINYARD_CLUSTER": cluster.name,
         "TRAINYARD_CLUSTER_ARN": deployment.role_arn(cluster),
         "TRAINYARD_KEY_SECRET": secret,
+        SOURCE: order.source_uri,
     }

@@ -70,7 +70,7 @@ def _algorithm(intent: Intent) -> dict[str, Any]:
     algorithm = {
         "TrainingImage": image(intent),
         "TrainingInputMode": spec.input_mode,
-        **_given(MetricDefinitions=definitions),
+        **_given(MetricDefinitions=definitions, ContainerEntrypoint=list(intent.entrypoint)),
     }
     series = _metrics(spec)
     return algorithm if series is None else {**algorithm, _SERIES: series}
