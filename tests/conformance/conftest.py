@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from demo.objects import weights
@@ -28,7 +30,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
-    """A local cloud with template.yaml; whatever is left of it is an error when it ends."""
+    """A local cloud with template.yaml; whatever is left of it is an error when it ends.
+
+    With TRAINYARD_STATE_DIR the one that is there is used and kept.
+    """
+    if standing := os.environ.get("TRAINYARD_STATE_DIR"):
+        client = Client.from_state_dir(standing)
+        yield System(Path(standing).resolve(), dict(client.connection.local or {}), client)
+        return
     state_dir = tmp_path_factory.mktemp("system")
     local = control.up(state_dir, 0, ROOT / "template.yaml", PARAMETERS)
     try:

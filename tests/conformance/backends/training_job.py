@@ -10,7 +10,7 @@ from tests.conformance.adapter import Adapter
 from tests.support.job_cloud import IMAGE
 from tests.support.system import Json, System
 
-from trainyard_contracts.places import CHECKPOINT_MANIFEST, directory_prefix, job_name
+from trainyard_contracts.places import CHECKPOINT_MANIFEST, directory_prefix
 from trainyard_local.training_jobs import namespaces
 from trainyard_local.training_jobs.settings import JobSettings
 
@@ -98,7 +98,7 @@ def _is_of(system: System, job: Json, cluster: Json) -> bool:
 
 def _job(run: Json) -> str:
     """The training job of the run's newest attempt."""
-    return job_name("trainyard", run["id"], run["attempts"][-1]["number"])
+    return str(run["attempts"][-1]["jobId"])
 
 
 def _directory(run: Json) -> str:
