@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from demo.objects import weights
 from tests.conformance.adapter import adapter_of, members
-from tests.conformance.stage import PROGRAM, Stage, Weights
+from tests.conformance.stage import Stage, Weights, trained_alone
 from tests.support.repository import ROOT
 from tests.support.system import System
 
@@ -50,14 +47,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
 @pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Weights:
     """The weights of the same program under plain torchrun, without Trainyard."""
-    folder = tmp_path_factory.mktemp("undisturbed")
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2"]
-    command += ["--standalone", "-m", "trainyard_trainers.ddp", *PROGRAM[:2]]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    final = folder / "trainyard-run/final"
-    found = {f"final/{path.name}": path.read_bytes() for path in final.glob("*.pt")}
-    return weights(found)
+    return trained_alone(tmp_path_factory.mktemp("undisturbed"))
 
 
 @pytest.fixture

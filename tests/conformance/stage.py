@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from demo.objects import Exported, differences, verify_export, weights
@@ -13,6 +17,21 @@ from tests.support.system import Json, System, eventually
 STEPS = 60
 PROGRAM = ("--steps", str(STEPS), "--step-seconds", "0.1")
 Weights = dict[str, bytes]
+
+
+def trained_alone(folder: Path) -> Weights:
+    """The weights that the same program ends with under plain torchrun, without Trainyard."""
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone"]
+    command += ["-m", "trainyard_trainers.ddp", "--steps", str(STEPS)]
+    environment = {**os.environ, "TRAINYARD_RUN_DIR": str(folder)}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found = {f"final/{path.name}": path.read_bytes() for path in (folder / "final").glob("*.pt")}
+    assert found, f"no model lies below {folder}"
+    return weights(found)
 
 
 @dataclass(frozen=True)

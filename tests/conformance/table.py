@@ -50,7 +50,13 @@ def knows_ways(name: str) -> bool:
 def page(text: str) -> str:
     """The page with the table as it is now."""
     head, _, rest = text.partition(BEGIN)
-    return head + BEGIN + table([adapter_of(name) for name in members()]) + END + rest.partition(END)[2]
+    return (
+        head
+        + BEGIN
+        + table([adapter_of(name) for name in members()])
+        + END
+        + rest.partition(END)[2]
+    )
 
 
 def main(path: Path = PAGE) -> int:

@@ -1,4 +1,4 @@
-"""The export fails: what holds the only copy stays, the run says so, and a later export saves it."""
+"""The export fails: what holds the only copy stays until a later export saves it."""
 
 from __future__ import annotations
 

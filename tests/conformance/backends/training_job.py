@@ -75,13 +75,12 @@ class TrainingJob(Adapter):
         names = [job["TrainingJobName"] for job in found["TrainingJobSummaries"]]
         jobs = [system.aws("sagemaker").describe_training_job(TrainingJobName=n) for n in names]
         own = [job for job in jobs if _is_of(system, job, cluster)]
-        alive = [
+        return [
             job["TrainingJobName"]
             for job in own
             if job["TrainingJobStatus"] in ("InProgress", "Stopping")
             or job.get("WarmPoolStatus", {}).get("Status") in ("Available", "InUse")
         ]
-        return alive
 
     def keeps(self, system: System, run: Json) -> list[str]:
         found = system.aws("s3").list_objects_v2(
