@@ -16,7 +16,7 @@ from tests.support.botocore_model import request_problems
 
 from trainyard.ports import FoundRole, NodeRole
 
-NOW = datetime(2026, 11, 24, 12, tzinfo=timezone.utc)
+NOW = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
 Json = dict[str, Any]
 
 
