@@ -25,6 +25,7 @@ from .training_job_data import (
 )
 from .training_job_launch import Distribution, Framework
 from .training_job_words import (
+    GroupName,
     ImageUri,
     KmsKey,
     RoleArn,
@@ -66,6 +67,8 @@ NOT_FOR_RUNS: Mapping[str, str] = {
 class JobGroup(GroupBase):
     """Nodes of one type in a training job."""
 
+    name: GroupName = Field(description="of the group; AWS takes more characters than we elsewhere")
+    count: int = Field(ge=1, description="nodes")
     paid_otherwise: bool = Field(default=False, description="spot, or a training plan")
 
     @property
@@ -241,8 +244,7 @@ class TrainingJobClusterSpec(ClusterBase):
     def groups(self) -> Sequence[GroupBase]:
         paid_otherwise = self.spot is not None or self.training_plan_arn is not None
         return [
-            # AWS takes more characters in a group's name than we do elsewhere.
-            JobGroup.model_construct(
+            JobGroup(
                 name=one.name,
                 role="worker",
                 instance_type=one.instance_type,

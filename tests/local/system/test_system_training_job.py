@@ -1,4 +1,4 @@
-"""Runs that are SageMaker training jobs: from POST /v1/runs to a verified export, through faults."""
+"""Runs that are SageMaker training jobs: from POST /v1/runs to verified exports, through faults."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 import pytest
 from tests.support.job_cloud import skip_where_there_are_no_hosts
-from tests.support.system import Json, System, eventually
+from tests.support.system import Json, System
 
 IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:2.9.0-cpu-py311-sagemaker"
 pytestmark = pytest.mark.usefixtures("_hosts")
@@ -131,25 +131,3 @@ def test_a_run_that_finds_no_nodes_says_so_and_leaves_nothing(system: System) ->
     assert run["problem"]["code"] == "no-capacity", system.story(run_id)
     assert "CapacityError" in run["problem"]["detail"]
     system.assert_gone(system.api.cluster(run["clusterName"]))
-
-
-def test_a_lost_event_of_a_job_s_end_is_made_good_by_the_sweep(system: System) -> None:
-    rule = next(
-        found["Name"]
-        for found in system.aws("events").list_rules()["Rules"]
-        if "Training Job" in found.get("EventPattern", "")
-    )
-    system.aws("events").disable_rule(Name=rule)
-    try:
-        run_id = system.submit("unheard", ddp(1, 4), jobs_of())
-        told = lambda: system.timeline(run_id, "AttemptEnded")  # noqa: E731
-        eventually("the program ended", told, 120)
-
-        def swept() -> bool:
-            system.sweep()
-            return system.api.run(run_id)["status"] == "Succeeded"
-
-        eventually("the run ends", swept, 120)
-    finally:
-        system.aws("events").enable_rule(Name=rule)
-    system.ended(run_id, "Succeeded", 0)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from hashlib import sha256
 from typing import Any, Literal, TypeVar, get_args
 
 from pydantic import ValidationError
@@ -338,7 +339,7 @@ class Book:
 def job_ended(
     job_id: str, run_id: str, attempt: int, how: str, reason: str, at: datetime
 ) -> JobEnded | None:
-    """The end of a job, the same fact whoever tells it; None for a word that is none of ours."""
+    """The end of a job, the same fact for the same job; None for a word that is none of ours."""
     if how not in get_args(JobEnd):
         return None
     return JobEnded.model_validate(
@@ -375,10 +376,10 @@ def joined(over: JobEnded, told: AttemptEnded | None) -> AttemptEnded:
     if told is not None:
         return told
     ended_well = outcome == "succeeded"
-    return AttemptEnded.model_construct(
-        id=over.id,
+    return AttemptEnded(
+        id=_identity(over.id),
         at=over.at,
-        cluster_name="",
+        cluster_name=_NO_CLUSTER,
         cluster_arn="",
         run_id=over.run_id,
         attempt=over.attempt,
@@ -388,6 +389,17 @@ def joined(over: JobEnded, told: AttemptEnded | None) -> AttemptEnded:
         lasting=over.how == "refused",
         remark="The program itself did not tell its end." if ended_well else "",
     )
+
+
+#: No node sent such an event.
+_NO_CLUSTER = "-"
+_DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+
+def _identity(text: str) -> str:
+    """An id of an agent's event, always the same for the same text."""
+    number = int.from_bytes(sha256(text.encode()).digest()[:17], "big")
+    return "".join(_DIGITS[number >> 5 * place & 31] for place in range(26))
 
 
 def _newest(found: Iterable[CheckpointCommitted | Checkpoint]) -> str | None:

@@ -30,8 +30,8 @@ def node_role_path(stage: str, cluster: str, generation: int) -> str:
 def job_role_path(stage: str, cluster: str, generation: int, made_at: datetime) -> str:
     """The path of the role of one cluster's training jobs, which says of which record it is.
 
-    Of such a cluster the role is all that AWS has while no job runs. SageMaker takes no colon in
-    the ARN of a role.
+    Of such a cluster the role is all that AWS has while no job runs. A job takes no colon in the
+    ARN of its role.
     """
     moment = made_at.astimezone(timezone.utc).strftime(_MOMENT)
     return f"{places.job_roles_path(stage)}{cluster}/{generation}/{moment}/"

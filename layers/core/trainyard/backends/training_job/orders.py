@@ -1,4 +1,4 @@
-"""An attempt's training job as it is ordered: what the container is told of run and deployment."""
+"""An attempt's training job as it is ordered: what the container must know of run and stack."""
 
 from __future__ import annotations
 
