@@ -76,7 +76,7 @@ class BackendRequest:
 class BackendEvent:
     """A fact that a backend reports, with the cluster it is about.
 
-    That is the one with this ARN; where no ARN is told, the one that was made with this mark.
+    That is the one with this ARN. Where the backend knows no ARN, it is the one with this mark.
     """
 
     cluster_name: str

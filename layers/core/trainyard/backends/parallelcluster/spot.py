@@ -1,6 +1,6 @@
 """EC2's notice that it takes a spot instance back: it names the instance, whose tags name more.
 
-The agent of the node hears the same from the instance itself and acts. This is told to the run.
+The agent of the node hears the same from the instance itself and acts. The run's timeline gets it.
 """
 
 from __future__ import annotations
