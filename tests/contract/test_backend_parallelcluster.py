@@ -37,6 +37,7 @@ from trainyard.domain.facts import ClusterEvent, ClusterState, LifecycleFailed, 
 from trainyard.domain.records import Cluster
 from trainyard.domain.states import BackendStatus, NodeState
 from trainyard.ports import BackendEvent, FoundPolicy, NodePolicy, Remains
+from trainyard_contracts import packed
 from trainyard_contracts.cluster_specs import read_cluster_spec
 
 T0 = datetime(2026, 11, 20, tzinfo=timezone.utc)
@@ -372,7 +373,7 @@ def test_the_controller_is_the_head_node(aws: Fixture) -> None:
 def test_a_command_goes_to_the_head_node_which_is_looked_up_once(aws: Fixture) -> None:
     aws.is_there()
     for _ in range(2):
-        sends(aws, "/opt/trainyard/bin/trainyard-agent status '--run=a b; rm -rf /'")
+        sends(aws, "/opt/trainyard/bin/trainyard-agent --packed status '--run=a b; rm -rf /'")
         result = aws.backend.run(
             CLUSTER, ["trainyard-agent", "status", "--run=a b; rm -rf /"], timeout_seconds=20
         )
@@ -380,7 +381,19 @@ def test_a_command_goes_to_the_head_node_which_is_looked_up_once(aws: Fixture) -
     assert len([one for one in aws.answers.asked if one[1] == "/clusters/demo"]) == 1
 
 
-def sends(aws: Fixture, line: str) -> None:
+def test_a_long_answer_comes_packed_and_a_torn_one_is_refused(aws: Fixture) -> None:
+    aws.is_there()
+    long = json.dumps({"text": "\n".join(f"step {at} loss {at / 7}" for at in range(2500))})
+    assert len(long) > 24_000
+    ask = ["trainyard-agent", "logs", "--run=r"]
+    for printed in (packed.pack(long), packed.pack(long)[:9000]):
+        sends(aws, "/opt/trainyard/bin/trainyard-agent --packed logs --run=r", printed)
+    assert aws.backend.run(CLUSTER, ask, timeout_seconds=20).stdout == long
+    with pytest.raises(errors.CommandFailed, match="did not come whole"):
+        aws.backend.run(CLUSTER, ask, timeout_seconds=20)
+
+
+def sends(aws: Fixture, line: str, printed: str = "{}") -> None:
     aws.ssm.add_response(
         "send_command",
         {"Command": {"CommandId": "11111111-1111-1111-1111-111111111111"}},
@@ -397,7 +410,7 @@ def sends(aws: Fixture, line: str) -> None:
             "Status": "Success",
             "StatusDetails": "Success",
             "ResponseCode": 0,
-            "StandardOutputContent": "{}",
+            "StandardOutputContent": printed,
             "StandardErrorContent": "",
         },
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -43,7 +43,7 @@ from trainyard.ports import (
     Product,
     Remains,
 )
-from trainyard_contracts import places
+from trainyard_contracts import packed, places
 
 NAME = "parallelcluster"
 #: Of the envelope of a line of CloudWatch Logs.
@@ -158,11 +158,19 @@ class ParallelCluster:
     def run(
         self, cluster: Cluster, argv: Sequence[str], *, timeout_seconds: float
     ) -> CommandResult:
-        program = argv[0] if "/" in argv[0] else f"{PROGRAMS}/{argv[0]}"
-        command = [program, *argv[1:]]
-        return self._with.commands.run(
-            self._head(cluster), command, timeout_seconds=timeout_seconds
-        )
+        """The agent packs a long answer, for Systems Manager keeps only the first characters."""
+        command = [f"{PROGRAMS}/{argv[0]}", packed.OPTION, *argv[1:]]
+        try:
+            result = self._with.commands.run(
+                self._head(cluster), command, timeout_seconds=timeout_seconds
+            )
+        except errors.NodeUnreachable:
+            self._heads.pop(cluster.arn or "", None)  # it may have another instance
+            raise
+        try:
+            return replace(result, stdout=packed.unpack(result.stdout))
+        except packed.NotWhole as torn:
+            raise errors.CommandFailed(f"the agent's answer did not come whole: {torn}") from torn
 
     def product(self, instance_type: str) -> Product:
         return product(instance_type)
