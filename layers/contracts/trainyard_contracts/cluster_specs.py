@@ -9,9 +9,12 @@ from typing_extensions import TypeAliasType
 
 from .by_backend import ByBackend
 from .hyperpod import ClusterStateChange, HyperPodClusterSpec
+from .parallelcluster import ParallelClusterSpec
 
-#: One entry for each backend: `HyperPodClusterSpec | OtherClusterSpec`.
-ClusterSpec = TypeAliasType("ClusterSpec", Annotated[HyperPodClusterSpec, ByBackend()])
+#: One entry for each backend. The first is that of a spec that names none.
+ClusterSpec = TypeAliasType(
+    "ClusterSpec", Annotated[HyperPodClusterSpec | ParallelClusterSpec, ByBackend()]
+)
 #: Events of AWS that are read by a class.
 BACKEND_EVENTS: tuple[type[BaseModel], ...] = (ClusterStateChange,)
 _READER: TypeAdapter[ClusterSpec] = TypeAdapter(ClusterSpec)

@@ -438,8 +438,15 @@ class ClusterFile(Lenient):
     environment: PythonEnvironment
     users: list[ClusterUser]
     s3_mounts: list[S3Mount]
-    shared_filesystem: SharedFilesystem
-    slurm_setup: Literal["SlurmConfig", "ProvisioningParameters"]
+    shared_filesystem: SharedFilesystem | None = Field(
+        default=None, description="that the scripts mount; null: the backend mounts it"
+    )
+    shared_path: str = Field(
+        default="", description="where every node has it, where shared_filesystem does not say so"
+    )
+    slurm_setup: Literal["SlurmConfig", "ProvisioningParameters", "BackendsOwn"] = Field(
+        description="BackendsOwn: all of Slurm is the backend's, and the scripts leave it alone"
+    )
     controller_group: str
     worker_groups: list[WorkerGroup]
     expected_workers: int = Field(ge=0, description="spares may join later: a run does not wait")

@@ -62,8 +62,12 @@ def build(settings: Settings) -> Ports:
 def _backends(settings: Settings, blobs: Blobs) -> dict[str, Backend]:
     """One entry for each value of `ClusterSpec.backend`."""
     from trainyard.backends.hyperpod.build import hyperpod
+    from trainyard.backends.parallelcluster.build import parallelcluster
 
-    return {"hyperpod": hyperpod(settings, blobs)}
+    return {
+        "hyperpod": hyperpod(settings, blobs),
+        "parallelcluster": parallelcluster(settings, blobs),
+    }
 
 
 def _machines(settings: Settings) -> dict[Machine, str]:

@@ -20,6 +20,8 @@ _STACK = re.compile(r"^arn:[a-z-]+:cloudformation:[a-z0-9-]+:[0-9]{12}:stack/([^
 #: A name that CloudFormation gave a stack within a stack: the outer name, a part's, and its own
 #: twelve letters and digits.
 _NESTED = re.compile(r"^.+-[A-Za-z0-9]+-[A-Z0-9]{12,13}$")
+#: Of a script of a node, ours or the user's.
+SCRIPT_FAILED = "custom-action-error"
 #: Kinds of clustermgtd's events that say that nodes are lacking, in words for a person.
 #: (cluster_event_publisher.py of aws-parallelcluster-node.)
 TROUBLES: Mapping[str, str] = {
@@ -28,7 +30,7 @@ TROUBLES: Mapping[str, str] = {
     "nodes-failing-health-check-count": "nodes fail a health check",
     "node-not-responding-down-count": "nodes do not answer and were set down",
     "invalid-backing-instance-count": "nodes have no instance behind them",
-    "custom-action-error": "a script of OnNodeConfigured failed",
+    SCRIPT_FAILED: "a script of OnNodeConfigured failed",
 }
 #: Failure types of a launch: why EC2 gave no node.
 _CAUSES: Mapping[str, str] = {
@@ -79,7 +81,7 @@ def read_line(line: Mapping[str, Any], now: datetime) -> BackendEvent | str:
     count = detail.get("count")
     if count == 0:
         return f"a figure of ParallelCluster ({kind}: 0)"
-    broken = kind == "custom-action-error"
+    broken = kind == SCRIPT_FAILED
     fact = (LifecycleFailed if broken else ClusterEvent)(
         id=f"parallelcluster-{cluster}-{line.get('datetime')}-{kind}-{_failure(detail)}",
         at=now,
