@@ -213,12 +213,14 @@ def _install_nodes(cloud: LocalCloud, kind: NodeKind | None) -> Sessions:
     from trainyard_local import faults
     from trainyard_local.hyperpod import prices
     from trainyard_local.hyperpod import service as hyperpod
+    from trainyard_local.parallelcluster import service as parallelcluster
     from trainyard_local.sessions import service as sessions
     from trainyard_local.training_jobs import faults as job_faults
     from trainyard_local.training_jobs import service as training_jobs
 
     cloud.services[prices.SERVICE] = partial(prices.answer, cloud)
-    hyperpod.install(cloud, kind=kind)
+    pods = hyperpod.install(cloud, kind=kind)
+    parallelcluster.install(cloud, pods.ports)
     jobs = training_jobs.install(cloud)
     cloud.reporters["nodes"] = lambda: faults.status(cloud)
     cloud.reporters["trainingJobs"] = lambda: job_faults.status(jobs)

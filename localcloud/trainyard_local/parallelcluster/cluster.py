@@ -10,7 +10,7 @@ from functools import partial
 
 from trainyard_local.nodes.node import Node
 from trainyard_local.parallelcluster import boot, daemon, fleet, roles
-from trainyard_local.parallelcluster.configuration import HEAD_NODE
+from trainyard_local.parallelcluster.configuration import HEAD_NODE, Configuration
 from trainyard_local.parallelcluster.events import resource_changed, stack_changed
 from trainyard_local.parallelcluster.node import QueueNode
 from trainyard_local.parallelcluster.slurm import flags, nodes_of
@@ -48,16 +48,19 @@ class LocalCluster(Cluster):
 
     def _begin(self) -> None:
         require_programs()
+        self.slurm.write_programs()
+        self._write_slurm()
+        self.munge = self._start_munge()
+        self.in_background(lambda: self.keep_munge(self._start_munge))
+
+    def _write_slurm(self) -> None:
         settings, idle = self.settings, self.configuration.idle_minutes
         times = {
             "interval": settings.power_seconds,
             "resume": int(settings.bootstrap_seconds),
             "idle": settings.idle_seconds if idle is None else int(idle * 60),
         }
-        self.slurm.write_programs()
         self.slurm.write(self.configuration, times)
-        self.munge = self._start_munge()
-        self.in_background(lambda: self.keep_munge(self._start_munge))
 
     def _start_munge(self) -> subprocess.Popen[bytes]:
         tags = {"TRAINYARD_LOCAL": str(self.cloud.state_dir), "TRAINYARD_CLUSTER": self.id}
@@ -145,6 +148,28 @@ class LocalCluster(Cluster):
         """Nothing was marked."""
 
     # -- change and end ---------------------------------------------------------------------------
+
+    def update(self, configuration: Configuration) -> None:
+        """Take another configuration. Runs in the background; the outcome is the status."""
+        self.status = "UPDATE_IN_PROGRESS"
+        stack_changed(self, "UPDATE_IN_PROGRESS", "User Initiated")
+        self.in_background(partial(self._update, configuration))
+
+    def _update(self, configuration: Configuration) -> None:
+        names = set(configuration.node_names())
+        try:
+            for name in sorted(names - set(self.slurm.ports)):
+                self.slurm.ports[name] = self.ports.take()
+            self.configuration = configuration
+            self._write_slurm()
+            self.scontrol("reconfigure")
+        except (subprocess.SubprocessError, OSError, RuntimeError) as error:
+            log.warning("cluster %s could not be updated: %s", self.name, error)
+            self.status = "UPDATE_FAILED"
+            stack_changed(self, "UPDATE_ROLLBACK_COMPLETE", str(error))
+            return
+        self.status = "UPDATE_COMPLETE"
+        stack_changed(self, "UPDATE_COMPLETE")
 
     def request_fleet(self, *, running: bool) -> None:
         self.fleet = "START_REQUESTED" if running else "STOP_REQUESTED"

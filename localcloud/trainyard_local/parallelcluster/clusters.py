@@ -9,7 +9,7 @@ from typing import Any
 
 from trainyard_local.local_cloud import LocalCloud
 from trainyard_local.nodes.node import Node
-from trainyard_local.parallelcluster import roles
+from trainyard_local.parallelcluster import roles, updates
 from trainyard_local.parallelcluster.cluster import LocalCluster
 from trainyard_local.parallelcluster.configuration import read
 from trainyard_local.parallelcluster.judging import (
@@ -106,6 +106,19 @@ class Clusters:
             self.clusters[name] = cluster
         cluster.in_background(cluster.create)
         return cluster
+
+    def judge_update(self, cluster: LocalCluster, text: str) -> list[dict[str, Any]]:
+        """What would change. Raises BadRequest, Invalid."""
+        if cluster.status not in ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_FAILED"):
+            raise BadRequest(
+                f"Bad Request: Cannot execute update while stack is in {cluster.stack} status."
+            )
+        document = self._judge_text(text)
+        return updates.judged(cluster, read(text, document))
+
+    def update(self, cluster: LocalCluster, text: str) -> None:
+        """Of a judged text."""
+        cluster.update(read(text, parsed(text, self.cloud.region)))
 
     def delete(self, cluster: LocalCluster) -> None:
         """Again and again with the same result. Raises BadRequest."""

@@ -23,9 +23,7 @@ from trainyard_local.parallelcluster.logs import events_of, streams_of
 
 PREFIX = "/_parallelcluster"
 _PAGE = 100
-_STAYS = (
-    "Request would have succeeded, but DryRun flag is set."
-)
+_STAYS = "Request would have succeeded, but DryRun flag is set."
 Json = dict[str, Any]
 
 

@@ -51,7 +51,7 @@ class Invocation:
     stderr: str = ""
     sent: float = field(default_factory=time.monotonic)
     began: str = ""
-    process: subprocess.Popen[str] | None = None
+    process: subprocess.Popen[bytes] | None = None
 
     def run(self) -> None:
         """In a thread."""
@@ -67,19 +67,19 @@ class Invocation:
         self.began = now().isoformat()
         script = _OURS.sub(f"{self.node.root}/opt/trainyard/", "\n".join(self.lines))
         pipe = subprocess.PIPE
-        options: dict[str, Any] = {"stdout": pipe, "stderr": pipe, "text": True}
-        self.process = self.node.start(["/bin/sh", "-c", script], **options)
+        process = self.node.start(["/bin/sh", "-c", script], stdout=pipe, stderr=pipe)
+        self.process = process
         try:
-            out, err = self.process.communicate(timeout=self.execution_seconds)
+            out, err = process.communicate(timeout=self.execution_seconds)
         except subprocess.TimeoutExpired:
-            self.process.kill()
+            process.kill()
             self._end("TimedOut", "ExecutionTimedOut")
             return
         if self.status == "Cancelled" or not self.node.powered:
             return  # nobody is there who could tell of the end
-        self.code, failed = self.process.returncode, self.process.returncode != 0
+        self.code, word = process.returncode, "Failed" if process.returncode else "Success"
         self.stdout, self.stderr = _cut(out, STDOUT_CHARACTERS), _cut(err, STDERR_CHARACTERS)
-        self._end("Failed" if failed else "Success", "Failed" if failed else "Success")
+        self._end(word, word)
 
     def cancel(self) -> None:
         if self.status in _AWAITED:
@@ -91,7 +91,8 @@ class Invocation:
         self.status, self.details = status, details
 
 
-def _cut(text: str, most: int) -> str:
+def _cut(printed: bytes, most: int) -> str:
+    text = printed.decode(errors="replace")
     return text if len(text) <= most else text[: most - len(_CUT)] + _CUT
 
 

@@ -6,7 +6,7 @@ from trainyard_local.local_cloud import LocalCloud
 from trainyard_local.parallelcluster import ec2, metadata, rest, send_command
 from trainyard_local.parallelcluster.clusters import Clusters
 from trainyard_local.parallelcluster.settings import Settings
-from trainyard_local.slurm.cluster import Ports, remove_short_link, short_link
+from trainyard_local.slurm.cluster import Ports, short_link
 
 _installed: dict[int, Clusters] = {}
 
@@ -25,9 +25,7 @@ def install(cloud: LocalCloud, ports: Ports, settings: Settings | None = None) -
     cloud.paths[rest.PREFIX] = rest.Api(clusters).handle
     cloud.paths[metadata.PREFIX] = metadata.Metadata(clusters).handle
     cloud.access.resource_tags["ec2"] = clusters.tags_of
-    cloud.access.resource_tags["ssm"] = clusters.tags_of
     send_command.install(clusters)
-    ec2.install(cloud, clusters)
+    ec2.install(clusters)
     cloud.on_shutdown.append(clusters.close)
-    cloud.on_shutdown.append(lambda: remove_short_link(cloud.state_dir))
     return clusters

@@ -60,7 +60,7 @@ class Request:
 class PowerSavingSlurm(SlurmCluster):
     """`ports` are the nodes' slurmds', by name."""
 
-    ports: Mapping[str, int] = field(default_factory=dict)
+    ports: dict[str, int] = field(default_factory=dict)
 
     @property
     def power(self) -> Path:

@@ -126,8 +126,8 @@ class Cluster(ClusterOfNodes):
         configuration = self.configuration
         if group == HEAD_NODE:
             return configuration.head_permissions
-        parts = [*configuration.queues, *configuration.pools]
-        return next(part.permissions for part in parts if part.name == group)
+        found = {queue.name: queue.permissions for queue in configuration.queues}
+        return (found | {pool.name: pool.permissions for pool in configuration.pools})[group]
 
     def new_instance(self, group: str, label: str, kind: str, *, spot: bool = False) -> QueueNode:
         """An instance that is not started yet."""
