@@ -153,7 +153,9 @@ def _platform(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, An
 def _mounts(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, Any]]:
     if not own_spec(cluster).s3_mounts:
         return []
-    buckets = [f"{_partition(settings)}:s3:::{mount.bucket}" for mount in own_spec(cluster).s3_mounts]
+    buckets = [
+        f"{_partition(settings)}:s3:::{mount.bucket}" for mount in own_spec(cluster).s3_mounts
+    ]
     objects = [
         f"{bucket}/{mount.prefix.rstrip('/')}/*" if mount.prefix else f"{bucket}/*"
         for bucket, mount in zip(buckets, own_spec(cluster).s3_mounts, strict=True)

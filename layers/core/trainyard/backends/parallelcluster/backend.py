@@ -26,8 +26,9 @@ from trainyard.backends.parallelcluster.node_files import generated_files
 from trainyard.backends.parallelcluster.nodes import head_of, node_of
 from trainyard.backends.parallelcluster.prices import product
 from trainyard.backends.parallelcluster.refusals import NO_STACK, Gone, Invalid, wrong_version
+from trainyard.backends.parallelcluster.spot import read_warning
 from trainyard.backends.parallelcluster.states import cluster_status
-from trainyard.backends.parallelcluster.subscription import Subscriptions
+from trainyard.backends.parallelcluster.subscription import GROUPS, Subscriptions, stack_of
 from trainyard.domain import errors, names
 from trainyard.domain.records import Cluster, ClusterNode
 from trainyard.domain.states import BackendStatus, NodeState
@@ -45,6 +46,8 @@ from trainyard.ports import (
 from trainyard_contracts import places
 
 NAME = "parallelcluster"
+#: Of the envelope of a line of CloudWatch Logs.
+LOG_SOURCE = "aws.logs"
 #: A command has no profile and so no PATH of ours.
 PROGRAMS = "/opt/trainyard/bin"
 _NO_API = (
@@ -87,6 +90,7 @@ class ParallelCluster:
         self._with = adapters
         self._settings = settings
         self._known_sources = sources
+        self._ec2 = adapters.ec2
         self._heads: dict[str, str] = {}  # ARN -> instance id: a head node is never replaced
         self._listed: dict[str, ClusterDescription] = {}
         self._subscribed: set[str] = set()
@@ -164,7 +168,14 @@ class ParallelCluster:
         return product(instance_type)
 
     def read_event(self, envelope: Mapping[str, Any], now: datetime) -> BackendEvent | str | None:
-        return events.read_event(envelope, now)
+        if self._known_api is None:
+            return None
+        if envelope.get("source") == LOG_SOURCE:
+            return self._read_line(envelope, now)
+        found = events.read_event(envelope, now)
+        if found is not None:
+            return found
+        return read_warning(envelope, now, self._settings.stage, self._tags_of)
 
     def replace(self, name: str, instance_ids: Sequence[str]) -> BatchResult:
         """Terminate the instances: ParallelCluster sets their nodes down, and starts others.
@@ -250,7 +261,8 @@ class ParallelCluster:
 
     def _judged(self, making: Making, refused: Invalid) -> errors.TrainyardError:
         """A policy of a moment ago may not be known everywhere yet."""
-        if policies.policy_arn(making) in refused.detail:
+        ours = policies.policy_arn(making)
+        if any(ours in finding.message for finding in refused.findings):
             return errors.RetryableError(refused.detail)
         return refused.told_of(making.spec)
 
@@ -297,6 +309,34 @@ class ParallelCluster:
             raise errors.ClusterNameTaken(f"{named} {_OTHER_RECORD}")
         return arn
 
+    def _read_line(self, envelope: Mapping[str, Any], now: datetime) -> BackendEvent | str | None:
+        """A line of a cluster's log; which cluster's, the name of the subscription says."""
+        detail = envelope.get("detail") or {}
+        group = str(detail.get("logGroup") or "")
+        if not group.startswith(GROUPS):
+            return None
+        stacks = [stack_of(name, self._settings.stage) for name in detail.get("filters") or []]
+        stack = next(filter(None, stacks), "")
+        if not stack:
+            return "a subscription that is not ours"
+        return events.read_message(
+            str(detail.get("message") or ""),
+            now,
+            lambda name: self._stack_arn(name, stack),
+        )
+
+    def _stack_arn(self, name: str, stack: str) -> str:
+        settings = self._settings
+        place = f"{settings.region}:{settings.account}"
+        return f"arn:{settings.partition}:cloudformation:{place}:stack/{name}/{stack}"
+
+    def _tags_of(self, instance: str) -> Mapping[str, str]:
+        with translated("read an instance's tags"):
+            answer = self._ec2.describe_tags(
+                Filters=[{"Name": "resource-id", "Values": [instance]}]
+            )
+        return {tag["Key"]: tag["Value"] for tag in answer["Tags"]}
+
     def _head(self, cluster: Cluster) -> str:
         if cluster.arn is None:
             raise errors.NodeUnreachable(
@@ -312,7 +352,7 @@ class ParallelCluster:
     def _terminate(self, instance: str) -> None:
         known = {"InvalidInstanceID.NotFound": errors.ConflictError}
         with translated(f"terminate {instance}", known):
-            self._with.ec2.terminate_instances(InstanceIds=[instance])
+            self._ec2.terminate_instances(InstanceIds=[instance])
 
 
 def _prefix(making: Making) -> str:

@@ -6,8 +6,10 @@ cluster's log group, and a subscription brings them. Fields may be missing: all 
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -68,6 +70,18 @@ def read_event(envelope: Mapping[str, Any], now: datetime) -> BackendEvent | str
         failure_message=str(told.get("status-reason") or ""),
     )
     return BackendEvent(named.group(1), arn, fact)
+
+
+def read_message(message: str, now: datetime, stack_of: Callable[[str], str]) -> BackendEvent | str:
+    """A line of the log as text; `stack_of` gives the stack's ARN for the cluster's name."""
+    try:
+        line = json.loads(message)
+    except (ValueError, RecursionError):
+        line = None
+    if not isinstance(line, dict):
+        return "a line that is no event"
+    read = read_line(line, now)
+    return read if isinstance(read, str) else replace(read, cluster_arn=stack_of(read.cluster_name))
 
 
 def read_line(line: Mapping[str, Any], now: datetime) -> BackendEvent | str:

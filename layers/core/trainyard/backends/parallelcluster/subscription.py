@@ -16,6 +16,8 @@ from trainyard.domain import errors
 
 #: Of a group's own two filters at most, ours; the stack and the cluster's stack id are in its name.
 _PREFIX = "trainyard"
+#: Log groups of all of ParallelCluster's clusters.
+GROUPS = "/aws/parallelcluster/"
 _STAMP = re.compile(r"^-[0-9]{8,14}$")
 _COUNTED = " || ".join(f'($.event-type = "{kind}")' for kind in TROUBLES if kind != SCRIPT_FAILED)
 #: A figure is written each minute, most often 0.
@@ -34,7 +36,7 @@ _KNOWN: dict[str, type[errors.TrainyardError]] = {
 
 def group_prefix(cluster: str) -> str:
     """ParallelCluster adds the time at which the cluster was made."""
-    return f"/aws/parallelcluster/{cluster}"
+    return f"{GROUPS}{cluster}"
 
 
 def filter_name(stage: str, stack_arn: str) -> str:
