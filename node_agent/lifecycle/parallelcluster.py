@@ -56,15 +56,17 @@ def identify(
     if not addresses:
         raise StepFailed("this machine has no address (hostname -I)")
     config = settings(Path(root + CONFIG))
+    facts = read_json(Path(root + CHEF), "ParallelCluster writes it on every node")
+    configured = facts.get("cluster") or {}
     mine = addresses[0] if environ.get("TRAINYARD_ADDRESS") else own_address(addresses, environ)
-    head = mine if role == "controller" else head_address(root, config)
+    head = mine if role == "controller" else head_address(config, configured)
     return Identity(
         instance_id=instance_id(environ),
         group=group_of(cluster, role, config),
         role=role,
         address=mine,
         controller_address=head,
-        cluster_arn=config.get("stack_name", ""),
+        cluster_arn=str(configured.get("stack_arn") or config.get("stack_name") or ""),
         slurm_name=slurm_name(root) if role == "worker" else "",
     )
 
@@ -79,14 +81,12 @@ def settings(path: Path) -> dict[str, str]:
     return {name.strip(): value.strip().strip('"') for name, _, value in pairs}
 
 
-def head_address(root: str, config: Mapping[str, str]) -> str:
+def head_address(config: Mapping[str, str], configured: Mapping[str, Any]) -> str:
     """Of workers in their own file; on login nodes only what configured the node has it."""
-    if found := config.get("cfn_head_node_private_ip"):
-        return found
-    facts = read_json(Path(root + CHEF), "ParallelCluster writes it on every node")
-    if found := str((facts.get("cluster") or {}).get("head_node_private_ip") or ""):
-        return found
-    raise StepFailed(f"neither {CONFIG} nor {CHEF} has the head node's address")
+    named = config.get("cfn_head_node_private_ip") or configured.get("head_node_private_ip")
+    if not named:
+        raise StepFailed(f"neither {CONFIG} nor {CHEF} has the head node's address")
+    return str(named)
 
 
 def slurm_name(root: str) -> str:

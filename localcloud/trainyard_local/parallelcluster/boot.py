@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import logging
 import subprocess
+import time
 from functools import partial
 from pathlib import Path
 
 from trainyard_local.parallelcluster import roles
 from trainyard_local.parallelcluster.configuration import HEAD_NODE, Script, is_static
 from trainyard_local.parallelcluster.node import QueueNode
-from trainyard_local.parallelcluster.slurm import await_daemon
+from trainyard_local.parallelcluster.slurm import await_daemon, flags, nodes_of
 from trainyard_local.parallelcluster.state import Cluster, now
 
 log = logging.getLogger(__name__)
@@ -19,6 +20,8 @@ log = logging.getLogger(__name__)
 #: ParallelCluster gives a node's configuration half an hour by default; a script of ours that takes
 #: so long hangs.
 SCRIPT_SECONDS = 1500.0
+#: A slurmd needs a moment to register. A node is taken back this often until it is.
+REGISTERS_SECONDS, RESUME_SECONDS = 30.0, 0.5
 ACTION = "OnNodeConfigured"
 
 
@@ -45,12 +48,24 @@ def worker(cluster: Cluster, node: QueueNode) -> None:
         return
     node.start_slurm()
     if is_static(node.label):
-        # It was set down while it had no instance, and nothing else takes it back.
+        _resume(cluster, node)
+    node.booted = True
+
+
+def _resume(cluster: Cluster, node: QueueNode) -> None:
+    """A static node was set down while it had no instance, and nothing else takes it back.
+
+    Before its slurmd has registered, Slurm leaves it down.
+    """
+    deadline = time.monotonic() + REGISTERS_SECONDS
+    while time.monotonic() < deadline and not cluster.closing.wait(RESUME_SECONDS):
         try:
+            known = nodes_of(cluster.scontrol("-o", "show", "node", node.label))[node.label]
+            if "DOWN" not in flags(known):
+                return
             cluster.update_node(node.label, state="resume", reason="Node start up")
         except (subprocess.SubprocessError, OSError) as error:
             log.info("%s is not taken back: %s", node.label, error)
-    node.booted = True
 
 
 def login_node(cluster: Cluster, node: QueueNode) -> None:
@@ -81,7 +96,7 @@ def _lay_out(cluster: Cluster, node: QueueNode) -> None:
         raise BootFailed("there is no head node")
     keys = cloud.access.environment(role, node.instance_id)
     try:
-        node.lay_out_image(cluster.slurm, cluster.shared, aws | keys, cluster.name, head.address)
+        node.lay_out_image(cluster.slurm, cluster.shared, aws | keys, cluster.arn, head.address)
     except OSError as error:
         raise BootFailed(f"The instance could not be prepared: {error}") from error
     node.powered, node.status = True, "running"

@@ -135,10 +135,9 @@ def _static(cluster: Cluster, nodes: SlurmNodes) -> None:
             continue
         instance = cluster.instance_of(name)
         booting = instance is not None and not instance.booted
-        bad = instance is None or bool(flags(node) & (_AWAY | {"DOWN"})) or "DRAIN" in flags(node)
-        if bad and not booting and not (flags(node) & {"COMPLETING", "ALLOCATED", "MIXED"}):
-            unhealthy.append(name)
-        elif instance is None and not booting:
+        bad = bool(flags(node) & (_AWAY | {"DOWN"})) or "DRAIN" in flags(node)
+        busy = flags(node) & {"COMPLETING", "ALLOCATED", "MIXED"}
+        if instance is None or (bad and not booting and not busy):
             unhealthy.append(name)
     if not unhealthy or protected:
         return

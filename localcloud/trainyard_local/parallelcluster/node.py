@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainyard_local.nodes.node import Node
+from trainyard_local.parallelcluster.configuration import is_static
 from trainyard_local.slurm.cluster import SlurmCluster
 
 #: A daemon of the image's: started again whenever it ends, as its unit says.
@@ -50,7 +51,7 @@ class QueueNode(Node):
         slurm: SlurmCluster,
         shared: Path,
         aws: Mapping[str, str],
-        cluster: str,
+        stack_arn: str,
         head_address: str,
     ) -> None:
         """A fresh disk, before any script of ours runs."""
@@ -59,7 +60,7 @@ class QueueNode(Node):
         bin_directory.mkdir(parents=True, exist_ok=True)
         self._program("usr/local/bin/aws", f'#!/bin/sh\nexec "{sys.executable}" "{AWS}" "$@"\n')
         self.environment["PATH"] = f"{self.root}/usr/local/bin:{self.environment['PATH']}"
-        kind = _NODE_TYPES[self.role]
+        kind, cluster = _NODE_TYPES[self.role], stack_arn.split("/")[1]
         config = {"stack_name": cluster, "cfn_region": aws["AWS_REGION"], "cfn_node_type": kind}
         if self.role == "Compute":
             config |= {
@@ -69,7 +70,7 @@ class QueueNode(Node):
             self._file("etc/parallelcluster/slurm_plugin/slurm_nodename", self.label)
         lines = "".join(f"{key}={value}\n" for key, value in config.items())
         self._file("etc/parallelcluster/cfnconfig", lines)
-        facts = {"node_type": kind, "head_node_private_ip": head_address, "stack_name": cluster}
+        facts = {"node_type": kind, "head_node_private_ip": head_address, "stack_arn": stack_arn}
         self._file("etc/chef/dna.json", json.dumps({"cluster": facts}))
 
     def start_daemon(self, name: str, *argv: str) -> None:
@@ -88,8 +89,10 @@ class QueueNode(Node):
         if self.role == "Controller" and "slurmctld" not in running:
             self.start_daemon("slurmctld", "slurmctld", "-D")
         if self.role == "Compute" and "slurmd" not in running:
-            # -b: it booted now, and not when this machine did.
-            self.start_daemon("slurmd", "slurmd", "-D", "-b", "-N", self.label)
+            # -b: it booted now, and not when this machine did. Slurm asks that of nodes which it
+            # powered up; of others it calls it an unexpected reboot.
+            booted = ["-b"] if not is_static(self.label) else []
+            self.start_daemon("slurmd", "slurmd", "-D", *booted, "-N", self.label)
 
     def _file(self, path: str, text: str) -> None:
         target = self.root / path

@@ -39,6 +39,7 @@ OWN: dict[str, str | int] = {
     "DebugFlags": "NO_CONF_HASH,Power",
 }
 STATIC_WEIGHT, DYNAMIC_WEIGHT = 1, 1000
+OURS = "/opt/trainyard/"
 RESUME, SUSPEND = "resume", "suspend"
 PROGRAM = """\
 #!/bin/bash
@@ -61,6 +62,8 @@ class PowerSavingSlurm(SlurmCluster):
     """`ports` are the nodes' slurmds', by name."""
 
     ports: dict[str, int] = field(default_factory=dict)
+    #: Settings that name a program of ours.
+    programs: dict[str, str] = field(default_factory=dict)
 
     @property
     def power(self) -> Path:
@@ -98,6 +101,8 @@ class PowerSavingSlurm(SlurmCluster):
         for number, queue in enumerate(configuration.queues):
             lines += self._queue(queue, default=number == 0)
         lines += lines_of(configuration.slurm_settings).splitlines()
+        given = configuration.slurm_settings
+        self.programs = {k: path for k, path in given.items() if path.startswith(OURS)}
         self.replace_nodes_file(lines)
 
     def _queue(self, queue: Queue, *, default: bool) -> list[str]:
@@ -119,7 +124,9 @@ class PowerSavingSlurm(SlurmCluster):
     def configuration(self, root: Path) -> str:
         daemons = self.daemons(root)
         daemons["AuthInfo"] = f"socket={self.munge_socket},cred_expire=70"
-        return lines_of(daemons | SETTINGS | OWN) + f"Include {self.nodes_file}\n"
+        # Programs of ours lie below the node's root here.
+        ours = {key: f"{root}{path}" for key, path in self.programs.items()}
+        return lines_of(daemons | SETTINGS | OWN) + f"Include {self.nodes_file}\n" + lines_of(ours)
 
 
 def nodes_of(answer: str) -> dict[str, dict[str, str]]:
