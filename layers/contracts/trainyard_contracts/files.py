@@ -497,6 +497,11 @@ class AgentConfig(Lenient):
         default=None,
         description="controller: our EpilogSlurmctld, kept in force while the cluster lives",
     )
+    nodes_come_and_go: bool = Field(
+        default=False,
+        description="nodes are powered up for jobs and down when they are idle, and their names in "
+        "Slurm do not follow from their addresses",
+    )
     heartbeat_seconds: float = Field(default=60, gt=0)
     beat_seconds: float = Field(default=1, gt=0)
     silent_after_seconds: float = Field(

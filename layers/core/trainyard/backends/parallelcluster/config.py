@@ -12,6 +12,7 @@ from typing import Any
 
 from trainyard.backends.parallelcluster.making import Making
 from trainyard.backends.parallelcluster.policies import policy_arn
+from trainyard.backends.parallelcluster.slurm_settings import custom_settings
 from trainyard.backends.parallelcluster.storage import shared_storage
 from trainyard_contracts.parallelcluster import LOCAL_SCRATCH
 from trainyard_contracts.parallelcluster_parts import LoginPool, NodeScript
@@ -45,7 +46,10 @@ def configuration(making: Making) -> dict[str, Any]:
         "HeadNode": _head_node(making),
         "Scheduling": {
             "Scheduler": "slurm",
-            "SlurmSettings": {"QueueUpdateStrategy": "DRAIN"},
+            "SlurmSettings": {
+                "QueueUpdateStrategy": "DRAIN",
+                "CustomSlurmSettings": custom_settings(spec, with_hook=bool(making.node_script)),
+            },
             "SlurmQueues": [_queue(making, queue) for queue in spec.queues],
         },
         "SharedStorage": [shared_storage(one) for one in spec.shared_storage],
