@@ -1,4 +1,4 @@
-"""Each backend's entries: the class of its spec, told apart by `backend`, and of its events."""
+"""Each backend's entries: the class of its spec, which `backend` names, and of its events."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def _codes(detail: Mapping[str, Any]) -> str:
 
 
 def _names(detail: Mapping[str, Any]) -> list[str]:
-    """Of the nodes, which are told by the code, or all together."""
+    """Of the nodes, which lie below EC2's codes, or all together."""
     told = detail.get("error-details")
     parts = [*told.values(), detail] if isinstance(told, Mapping) else [detail]
     nodes = [
