@@ -72,12 +72,13 @@ def test_every_action_of_every_role_exists() -> None:
 CLIENTS = {
     "_dynamodb": "dynamodb", "_s3": "s3", "_sagemaker": "sagemaker", "_sfn": "states",
     "_ssm": "ssm", "_secrets": "secretsmanager", "_pricing": "pricing", "_sqs": "sqs",
-    "logs": "logs", "_iam": "iam",
+    "logs": "logs", "_logs": "logs", "_iam": "iam", "_ec2": "ec2",
 }  # fmt: skip
 #: What AWS asks for beside the calls themselves.
 IMPLIED = {
     "logs:CreateLogStream", "logs:PutLogEvents", "s3:ListBucket", "sqs:SendMessage", "iam:PassRole",
     "sagemaker:AddTags", "secretsmanager:TagResource", "iam:CreateServiceLinkedRole", "iam:TagRole",
+    "iam:TagPolicy", "execute-api:Invoke",  # the latter by HTTP, and not by boto3
 }  # fmt: skip
 
 
@@ -217,6 +218,31 @@ NODE_ROLES = {
 }
 
 
+NODE_POLICIES = {
+    "Fn::Sub": "arn:${AWS::Partition}:iam::${AWS::AccountId}:policy/parallelcluster/trainyard/"
+    "${AWS::StackName}/*"
+}
+
+
+def test_commands_and_terminations_reach_instances_with_the_tag_of_this_stack_only() -> None:
+    for role, statement in _statements():
+        if "instance/*" not in json.dumps(statement["Resource"]) or statement["Effect"] == "Deny":
+            continue
+        assert statement["Condition"] == {
+            "StringEquals": {f"aws:ResourceTag/{STAGE_TAG}": {"Ref": "AWS::StackName"}}
+        }, role
+
+
+def test_commands_run_by_one_document() -> None:
+    documents = {
+        json.dumps(statement["Resource"])
+        for _, statement in _statements()
+        if "ssm:SendCommand" in _list(statement["Action"]) and "Condition" not in statement
+    }
+    assert len(documents) == 1
+    assert documents.pop().endswith('::document/AWS-RunShellScript"}')
+
+
 def test_roles_are_passed_to_sagemaker_only_and_are_those_of_this_stacks_nodes() -> None:
     passing = [
         statement for _, statement in _statements() if "iam:PassRole" in _list(statement["Action"])
@@ -233,8 +259,13 @@ def test_no_function_can_give_a_role_more_than_the_boundary() -> None:
             if not action.startswith("iam:") or action in (
                 "iam:PassRole",
                 "iam:ListRoles",
+                "iam:ListPolicies",
                 "iam:CreateServiceLinkedRole",
             ):
+                continue
+            if action in ("iam:CreatePolicy", "iam:TagPolicy", "iam:DeletePolicy"):
+                # Which no function can attach: ParallelCluster's API does, within its own boundary.
+                assert statement["Resource"] == NODE_POLICIES, f"{role}: {action}"
                 continue
             assert statement["Resource"] == NODE_ROLES, f"{role}: {action}"
             if action in ("iam:CreateRole", "iam:PutRolePolicy"):

@@ -28,8 +28,9 @@ OPERATIONS: Operations = {
         """,
         "lambda": "Invoke",
         "logs": """
-            CreateLogGroup CreateLogStream DescribeLogGroups DescribeLogStreams FilterLogEvents
-            GetLogEvents PutLogEvents
+            CreateLogGroup CreateLogStream DeleteSubscriptionFilter DescribeLogGroups
+            DescribeLogStreams DescribeSubscriptionFilters FilterLogEvents GetLogEvents
+            PutLogEvents PutSubscriptionFilter
         """,
         "s3": """
             AbortMultipartUpload CompleteMultipartUpload CopyObject CreateBucket

@@ -141,17 +141,21 @@ def of_cluster(
         environment.get("TRAINYARD_LOCAL") == tag
         and (
             environment.get("TRAINYARD_CLUSTER") == cluster_id
-            or environment.get("SLURMD_NODENAME") in names
+            or (
+                environment.get("SLURMD_NODENAME") in names
+                and environment.get("SLURM_CLUSTER_NAME", cluster_id) == cluster_id
+            )
         )
     )
 
 
 def of_node(
-    state_dir: Path, instance_id: str, node_name: str
+    state_dir: Path, instance_id: str, node_name: str, cluster_id: str
 ) -> Callable[[Mapping[str, str]], bool]:
     """Everything on one node.
 
-    Its daemons (TRAINYARD_NODE), and the job processes that its slurmd started (SLURMD_NODENAME).
+    Its daemons (TRAINYARD_NODE), and the job processes that its slurmd started (SLURMD_NODENAME;
+    nodes of two clusters may have the same name).
     """
     tag = str(state_dir)
     return lambda environment: (
@@ -159,6 +163,7 @@ def of_node(
         or (
             environment.get("TRAINYARD_LOCAL") == tag
             and environment.get("SLURMD_NODENAME") == node_name
+            and environment.get("SLURM_CLUSTER_NAME", cluster_id) == cluster_id
         )
     )
 

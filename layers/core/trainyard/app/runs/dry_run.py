@@ -86,8 +86,7 @@ def dry_run_cluster(ports: Ports, spec: ClusterSpec, *, name: str | None = None)
         if price is not None
         else ["The price list does not say what these instances cost; look it up before you start."]
     )
-    warnings += request.warnings
-    files = dict(request.files)
+    files, warnings = dict(request.files), [*request.warnings, *warnings]
     return DryRun(request.operation, request.request, files, None, price, warnings, ways)
 
 
