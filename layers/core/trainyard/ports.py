@@ -84,8 +84,8 @@ class BackendEvent:
     cluster_name: str
     cluster_arn: str
     fact: Fact
-    run_id: str = ""
     mark: str = ""
+    run_id: str = ""
 
 
 @dataclass(frozen=True)

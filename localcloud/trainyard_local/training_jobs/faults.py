@@ -55,14 +55,12 @@ def kill_host(jobs: TrainingJobs, request: Request) -> dict[str, Any]:
 
 
 def kill_host_process(jobs: TrainingJobs, request: Request) -> dict[str, Any]:
-    """SIGKILL one process of a container: a rank (LOCAL_RANK), else an innermost one."""
+    """SIGKILL one process of a container: a rank if there is one, else an innermost one."""
     job, host = _host(jobs, request)
     found = _processes(host)
     if not found:
         raise NotAtThisTime(f"host: no program runs on {host.name} of {job.name} now; wait")
-    parents = {process.parent for process in found}
-    ranks = [process for process in found if "LOCAL_RANK" in process.environment]
-    victim = (ranks or [process for process in found if process.pid not in parents])[0]
+    victim = node_processes.worker_of(found)
     node_processes.kill_pids([victim.pid])
     return {"job": job.name, "host": host.name, "pid": victim.pid, "process": victim.name}
 
