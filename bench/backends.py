@@ -22,7 +22,7 @@ from bench.recovery import TROUBLE, Kind, Round, reached, summary
 from demo.cloud import REPOSITORY, local_cloud
 from demo.measure import attempt, newest_whole_step, recovery, seconds_between
 from demo.objects import differences, weights
-from tests.conformance.adapter import Adapter, adapter_of, members
+from tests.conformance.adapter import Adapter, adapter_of, members, settings
 from tests.conformance.stage import STEPS, Stage, trained_alone
 from tests.support.system import ENDED, Json, System
 
@@ -132,6 +132,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _arguments(argv)
     report: dict[str, Any] = {"machine": machine(), "rounds": []}
     chosen = here([kind for kind in KINDS if arguments.only in kind.name], report)
+    os.environ.update(settings())
     with local_cloud(arguments.state_dir, arguments.port) as cloud:
         system = System(cloud.state_dir.resolve(), cloud.local, cloud.api)
         expected = trained_alone(arguments.state_dir / "undisturbed")

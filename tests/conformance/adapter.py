@@ -33,6 +33,8 @@ class Adapter(ABC):
     name: ClassVar[str]
     #: Stories that cannot be, each with the reason in one sentence.
     without: ClassVar[Mapping[str, str]] = {}
+    #: Variables of the local cloud's server, where the backend's own times are long.
+    settings: ClassVar[Mapping[str, str]] = {}
 
     def missing(self) -> str | None:
         """What this machine lacks for the backend, in words; None if it lacks nothing."""
@@ -87,3 +89,8 @@ def adapter_of(name: str) -> Adapter:
     module = importlib.import_module(f"tests.conformance.backends.{name.replace('-', '_')}")
     adapter: Adapter = module.ADAPTER
     return adapter
+
+
+def settings() -> dict[str, str]:
+    """What every backend wants of the local cloud's server."""
+    return {key: value for name in members() for key, value in adapter_of(name).settings.items()}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.conformance.adapter import adapter_of, members
+from tests.conformance.adapter import adapter_of, members, settings
 from tests.conformance.stage import Stage, Weights, trained_alone
 from tests.support.repository import ROOT
 from tests.support.system import System
@@ -36,7 +36,10 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
         yield System(Path(standing).resolve(), dict(client.connection.local or {}), client)
         return
     state_dir = tmp_path_factory.mktemp("system")
-    local = control.up(state_dir, 0, ROOT / "template.yaml", PARAMETERS)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in settings().items():
+            patch.setenv(name, value)
+        local = control.up(state_dir, 0, ROOT / "template.yaml", PARAMETERS)
     try:
         yield System(state_dir.resolve(), local, Client.from_state_dir(state_dir))
     finally:

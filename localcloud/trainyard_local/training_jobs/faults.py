@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from trainyard_local.training_jobs.job import TrainingJob
 from trainyard_local.training_jobs.service import TrainingJobs
 
 Request = Mapping[str, Any]
+_TYPE = re.compile(r"(ml\.)?[a-z][a-z0-9-]*\.[a-z0-9-]+")
 
 
 class NoSuchPart(LookupError):
@@ -132,8 +134,11 @@ def _processes(host: Host) -> list[Process]:
 
 def _type(request: Request) -> str:
     kind = request.get("instanceType")
-    if not isinstance(kind, str) or not kind.startswith("ml."):
-        raise NotUnderstood(f"instanceType: '{kind}' is no instance type; give one as ml.c5.xlarge")
+    if not isinstance(kind, str) or not _TYPE.fullmatch(kind):
+        raise NotUnderstood(
+            f"instanceType: '{kind}' is no instance type; give one as ml.c5.xlarge, or c5.xlarge "
+            "of clusters of EC2's instances"
+        )
     return kind
 
 
