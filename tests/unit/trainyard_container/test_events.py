@@ -1,4 +1,4 @@
-"""Events of containers: what the control plane reads, signed, in order, and never in training's way."""
+"""Events of containers: what the control plane reads, signed, in order, in nobody's way."""
 
 from __future__ import annotations
 
