@@ -16,8 +16,8 @@ from tests.support.repository import ROOT
 
 from trainyard.domain.recipes import BATCH_SCRIPT
 from trainyard_agent.jobs.attempt_files import job_marks, write_attempt
-from trainyard_contracts import places
 from trainyard_container import events as container_events
+from trainyard_contracts import places
 from trainyard_contracts.events import SOURCE
 from trainyard_contracts.files import ClusterFile, JobBundle, LaunchReport, Progress
 from trainyard_job.checkpoints.checkpoint import checkpoint_name
