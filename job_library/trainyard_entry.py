@@ -7,7 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from trainyard_container.main import main  # noqa: E402 - the packages lie beside this file
+from trainyard_container.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

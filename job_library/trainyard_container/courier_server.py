@@ -125,8 +125,10 @@ class CourierServer:
             self._ranks[int(asked["rank"])] = _Lines(caller)
         elif does == "append" and rank is not None and rank.owner is caller:
             rank.lines.append(str(asked["line"]))
-        elif does == "append":
+        elif does == "append" and rank is not None:
             return {"failed": "another process took this rank's place"}
+        elif does == "append":
+            pass  # the board was cleared meanwhile; the rank sees that, and begins again
         elif does == "has":
             return {"has": rank is not None and rank.owner is caller}
         elif does == "gone":

@@ -1,4 +1,4 @@
-"""A sample of every host and of the run's step, once a minute, as the agent of a cluster sends it."""
+"""A sample of every host and of the run's step, once a minute, as a cluster's agent sends them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """This host's part of an attempt, from an empty container to its exit code: files, launcher, keeper
-and end. The first host decides for all: which checkpoint, when it is over, and what is told.
+and end. The first host decides for all: which checkpoint, when it is over, and what is reported.
 """
 
 from __future__ import annotations

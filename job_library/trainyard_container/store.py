@@ -62,7 +62,11 @@ class Store:
     # -- down -------------------------------------------------------------------------------------
     def read(self, key: str) -> bytes:
         """A small object."""
-        return bytes(self._patiently(key, lambda: self._get(key)["Body"].read()))
+
+        def read() -> bytes:
+            return bytes(self._get(key)["Body"].read())
+
+        return self._patiently(key, read)
 
     def fetch(self, key: str, path: Path) -> str:
         """Write an object to a file, durably; its SHA-256 in hex."""

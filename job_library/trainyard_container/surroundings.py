@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from trainyard_contracts import places
+
 #: What SageMaker lays out, and where the run's directory is below it.
 ML = Path("/opt/ml")
 _RESOURCES = "input/config/resourceconfig.json"
@@ -70,7 +72,7 @@ class Surroundings:
 
     @property
     def attempt_dir(self) -> Path:
-        return self.run_dir / "attempts" / str(self.attempt)
+        return self.run_dir / places.ATTEMPTS / str(self.attempt)
 
     @property
     def courier_port(self) -> int:

@@ -195,6 +195,11 @@ def test_every_import_rule_is_kept(workspace: Path) -> None:
             "the job library needs the standard library only",
         ),
         (
+            "job_library/trainyard_container/__init__.py",
+            "import trainyard_contracts.files",
+            "containers of training jobs need the standard library and boto3",
+        ),
+        (
             "localcloud/sam_on_moto/gateway/__init__.py",
             "import trainyard_local.quirks",
             "sam_on_moto knows nothing of Trainyard",

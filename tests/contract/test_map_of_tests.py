@@ -18,6 +18,7 @@ PACKAGES = (
     ("node_agent", "trainyard_agent"),
     ("node_agent", "lifecycle"),
     ("job_library", "trainyard_job"),
+    ("job_library", "trainyard_container"),
     ("trainers", "trainyard_trainers"),
     ("cli", "trainyard_cli"),
     ("localcloud", "sam_on_moto"),

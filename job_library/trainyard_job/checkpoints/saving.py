@@ -67,6 +67,8 @@ def saving(
     temporary = Path(
         meeting.agree(f"the start of {target.name}", None, lambda _: _begin(attempt, target, fill))
     )
+    if meeting.carrier is not None:  # this host has a directory of its own
+        temporary = checkpoint.temporary_directory(target.path, attempt)
     alone = place.world_size == 1
     own = temporary if alone or target.shared else temporary / _RANKS / str(place.rank)
     files, end = f"the files of {target.name}", f"the end of {target.name}"

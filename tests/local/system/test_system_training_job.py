@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+import yaml
 from tests.support.job_cloud import skip_where_there_are_no_hosts
+from tests.support.repository import ROOT
 from tests.support.system import Json, System
 
 IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:2.9.0-cpu-py311-sagemaker"
@@ -76,6 +78,20 @@ def test_a_run_goes_on_in_another_job_when_a_host_is_lost_and_ends_with_the_same
     system.ended(whole, "Succeeded", 240)
     assert weights(system, broken) == weights(system, whole) != {}
     system.assert_gone(system.api.cluster(run["clusterName"]))
+
+
+def test_the_example_is_a_run_and_a_dry_run_shows_its_job(system: System) -> None:
+    example = yaml.safe_load((ROOT / "examples/training-job.yaml").read_text())
+    shown = system.api.dry_run(example)
+    assert shown["operation"] == "CreateTrainingJob"
+    assert "pytorch-training:2.8.0" in shown["request"]["AlgorithmSpecification"]["TrainingImage"]
+    assert shown["batchScript"] is None
+
+    run = system.ended(str(system.api.submit_run(example)["id"]), "Succeeded", 240)
+
+    assert run["export"]["state"] == "verified"
+    logs = system.api._call("GET", f"/v1/runs/{run['id']}/logs")
+    assert "algo-2" in logs["text"]
 
 
 def test_the_same_error_twice_ends_the_run_with_the_program_s_own_words(system: System) -> None:
