@@ -30,7 +30,7 @@ def groups_of(spec: Json) -> list[Group]:
             group.get("role", ""),
             group["count"],
             group.get("spares", 0),
-            group["instanceType"],
+            group.get("instanceType", ""),
         )
         for group in spec.get("instanceGroups") or []
     ]
