@@ -23,6 +23,7 @@ from trainyard_local.nodes.node import Node
 from trainyard_local.nodes.processes import Process
 from trainyard_local.parallelcluster import spot
 from trainyard_local.parallelcluster.cluster import LocalCluster as QueueCluster
+from trainyard_local.parallelcluster.service import all_of
 from trainyard_local.parallelcluster.service import of as queue_clusters_of
 from trainyard_local.sagemaker.capacity import Capacity
 from trainyard_local.sessions.service import CUT_MOMENTS, CUT_WAYS
@@ -96,7 +97,7 @@ def status(cloud: LocalCloud) -> dict[str, Any]:
 
 def _clusters(cloud: LocalCloud) -> list[ClusterOfNodes]:
     with of(cloud).lock:
-        return [*of(cloud).clusters.values(), *queue_clusters_of(cloud).all()]
+        return [*of(cloud).clusters.values(), *all_of(cloud)]
 
 
 def _cluster_status(cluster: ClusterOfNodes) -> dict[str, Any]:

@@ -40,9 +40,6 @@ OPERATIONS: supported.Operations = {
         ]
     ),
     "ec2": frozenset(["DescribeTags", "TerminateInstances"]),
-    "iam": frozenset(
-        [*supported.OPERATIONS["iam"], "CreatePolicy", "DeletePolicy", "ListPolicies", "TagPolicy"]
-    ),
     "ssm": frozenset(
         [
             "CancelCommand",
@@ -86,7 +83,9 @@ def _ssm(action: str, p: Parameters, path: str, n: Namer) -> list[str]:
 def _ec2(action: str, p: Parameters, path: str, n: Namer) -> list[str]:
     if action != "TerminateInstances":
         return []
-    ids = p.get("InstanceIds") or [value for key, value in p.items() if key.startswith("InstanceId")]
+    ids = p.get("InstanceIds") or [
+        value for key, value in p.items() if key.startswith("InstanceId")
+    ]
     return [n.arn("ec2", f"instance/{one}") for one in ids]
 
 

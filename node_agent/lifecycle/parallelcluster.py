@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import lifecycle
 import step_accounts
 import step_environment
 import step_install
@@ -21,6 +20,8 @@ import step_mounts
 import step_network
 import step_neuron
 from node import Identity, Node, StepFailed, cluster_file, own_addresses, read_json, say
+
+import lifecycle
 
 CONFIG = "/etc/parallelcluster/cfnconfig"
 CHEF = "/etc/chef/dna.json"

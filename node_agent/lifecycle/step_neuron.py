@@ -9,7 +9,12 @@ from node import Node, StepFailed, command, repeatedly, say
 
 DEVICE = Path("/dev/neuron0")
 SOURCE = "/etc/apt/sources.list.d/neuron.list"
-PINS = ("aws-neuronx-dkms", "aws-neuronx-collectives", "aws-neuronx-runtime-lib", "aws-neuronx-tools")
+PINS = (
+    "aws-neuronx-dkms",
+    "aws-neuronx-collectives",
+    "aws-neuronx-runtime-lib",
+    "aws-neuronx-tools",
+)
 REPOSITORY = "https://apt.repos.neuron.amazonaws.com"
 KEY = "/etc/apt/keyrings/neuron.asc"
 INSTALL_SECONDS = 900.0

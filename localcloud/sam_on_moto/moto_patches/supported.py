@@ -23,8 +23,9 @@ OPERATIONS: Operations = {
             DescribeEventBus DescribeRule ListEventBuses ListRules ListTargetsByRule PutEvents
         """,
         "iam": """
-            CreateRole DeleteRole DeleteRolePolicy GetPolicy GetPolicyVersion GetRole GetRolePolicy
-            ListAttachedRolePolicies ListRolePolicies ListRoles PutRolePolicy
+            CreatePolicy CreateRole DeletePolicy DeleteRole DeleteRolePolicy GetPolicy
+            GetPolicyVersion GetRole GetRolePolicy ListAttachedRolePolicies ListPolicies
+            ListRolePolicies ListRoles PutRolePolicy TagPolicy
         """,
         "lambda": "Invoke",
         "logs": """

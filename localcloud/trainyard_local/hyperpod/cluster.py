@@ -22,6 +22,7 @@ from trainyard_local.nodes.node import Node
 
 log = logging.getLogger(__name__)
 
+
 class LocalCluster(ChangingCluster):
     """Slow work is done in threads of its own, which end when `closing` is set."""
 

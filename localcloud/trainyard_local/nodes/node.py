@@ -106,9 +106,7 @@ class Node:
         return node_processes.matching(self._mine())
 
     def _mine(self) -> Any:
-        return node_processes.of_node(
-            self.state_dir, self.instance_id, self.name, self.cluster_id
-        )
+        return node_processes.of_node(self.state_dir, self.instance_id, self.name, self.cluster_id)
 
     def prepare(
         self,

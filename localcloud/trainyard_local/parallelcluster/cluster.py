@@ -63,8 +63,7 @@ class LocalCluster(Cluster):
         self.slurm.write(self.configuration, times)
 
     def _start_munge(self) -> subprocess.Popen[bytes]:
-        tags = {"TRAINYARD_LOCAL": str(self.cloud.state_dir), "TRAINYARD_CLUSTER": self.id}
-        found: subprocess.Popen[bytes] = self.slurm.start_munge(tags)
+        found: subprocess.Popen[bytes] = self.slurm.start_munge(self.slurm.tags)
         return found
 
     def _make_head_node(self) -> None:

@@ -141,7 +141,9 @@ def _queue(given: Json) -> Queue:
         market=given.get("CapacityType", "ONDEMAND"),
         scripts=_scripts(given),
         permissions=_permissions(given),
-        settings={key: str(value) for key, value in (given.get("CustomSlurmSettings") or {}).items()},
+        settings={
+            key: str(value) for key, value in (given.get("CustomSlurmSettings") or {}).items()
+        },
     )
 
 

@@ -34,9 +34,7 @@ def _terminate(clusters: Clusters, request: Any) -> ActionResult:
     for known in found.values():
         assert known is not None
         known[0].power_cut(known[1])
-    told = [
-        {"InstanceId": one, "CurrentState": _ENDING, "PreviousState": _RUNNING} for one in ids
-    ]
+    told = [{"InstanceId": one, "CurrentState": _ENDING, "PreviousState": _RUNNING} for one in ids]
     return ActionResult({"TerminatingInstances": told})
 
 

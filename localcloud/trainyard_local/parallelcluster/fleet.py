@@ -92,4 +92,3 @@ def power_down(cluster: Cluster, names: Sequence[str], reason: str) -> None:
     for name in names:
         reset = {"nodeaddr": name, "nodehostname": name}
         cluster.update_node(name, **reset, state="power_down_force", reason=reason)
-

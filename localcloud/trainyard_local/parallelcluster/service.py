@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trainyard_local.local_cloud import LocalCloud
 from trainyard_local.parallelcluster import ec2, metadata, rest, send_command
+from trainyard_local.parallelcluster.cluster import LocalCluster
 from trainyard_local.parallelcluster.clusters import Clusters
 from trainyard_local.parallelcluster.settings import Settings
 from trainyard_local.slurm.cluster import Ports, short_link
@@ -14,6 +15,12 @@ _installed: dict[int, Clusters] = {}
 def of(cloud: LocalCloud) -> Clusters:
     """The clusters of an installed cloud."""
     return _installed[id(cloud)]
+
+
+def all_of(cloud: LocalCloud) -> list[LocalCluster]:
+    """None where ParallelCluster is not played."""
+    found = _installed.get(id(cloud))
+    return found.all() if found is not None else []
 
 
 def install(cloud: LocalCloud, ports: Ports, settings: Settings | None = None) -> Clusters:

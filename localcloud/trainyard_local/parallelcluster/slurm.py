@@ -157,4 +157,3 @@ def await_daemon(slurm: SlurmCluster, conf: Path, seconds: float = 25.0) -> None
         time.sleep(0.1)
     log = conf.parents[3] / "var/log/slurm/slurmctld.log"
     raise RuntimeError(f"slurmctld did not start: {log.read_text(errors='replace')[-500:]}")
-

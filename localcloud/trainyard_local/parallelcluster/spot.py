@@ -15,7 +15,9 @@ WARNING = "EC2 Spot Instance Interruption Warning"
 def interrupt(cluster: LocalCluster, node: Node, seconds: float | None = None) -> str:
     """Returns when the instance ends. Raises ValueError for one that is no spot instance."""
     if not isinstance(node, QueueNode) or not node.spot:
-        raise ValueError(f"node: {node.name} is no spot instance; its queue must have capacity spot")
+        raise ValueError(
+            f"node: {node.name} is no spot instance; its queue must have capacity spot"
+        )
     notice = cluster.settings.spot_notice_seconds if seconds is None else seconds
     node.interrupted_at = f"{now() + timedelta(seconds=notice):%Y-%m-%dT%H:%M:%SZ}"
     where = f"{cluster.cloud.region}:{cluster.cloud.account_id}"

@@ -68,6 +68,10 @@ class Cluster(ClusterOfNodes):
             self.id, self.home, self.ports.take(), {name: self.ports.take() for name in names}
         )
 
+        self.slurm.tags = {
+            "TRAINYARD_LOCAL": str(self.cloud.state_dir), "TRAINYARD_CLUSTER": self.id,
+        }  # fmt: skip
+
     @property
     def name(self) -> str:
         return self.given_name
@@ -119,7 +123,9 @@ class Cluster(ClusterOfNodes):
     def role(self, group: str) -> str:
         if group == HEAD_NODE:
             return "Controller"
-        return "Login" if any(pool.name == group for pool in self.configuration.pools) else "Compute"
+        return (
+            "Login" if any(pool.name == group for pool in self.configuration.pools) else "Compute"
+        )
 
     def permissions(self, group: str) -> Permissions:
         """What the role of these nodes has beside ParallelCluster's own."""

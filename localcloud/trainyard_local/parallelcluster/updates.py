@@ -74,5 +74,7 @@ def _queue(old: Queue, new: Queue) -> list[Change]:
     if old.types != new.types:
         found.append(_change(f"{where}.Instances", old.types, new.types, "stop"))
     if old.market != new.market:
-        found.append(_change(f"SlurmQueues[{old.name}].CapacityType", old.market, new.market, "stop"))
+        found.append(
+            _change(f"SlurmQueues[{old.name}].CapacityType", old.market, new.market, "stop")
+        )
     return found

@@ -186,6 +186,8 @@ class SlurmCluster:
     home: Path
     controller_port: int
     nodes: list[SlurmNode] = field(init=False, default_factory=list)
+    #: By which a command that hangs is found when the cluster ends.
+    tags: dict[str, str] = field(init=False, default_factory=dict)
 
     @property
     def munge_socket(self) -> Path:
@@ -300,7 +302,7 @@ class SlurmCluster:
         """
         done = subprocess.run(
             ["scontrol", *arguments],
-            env={"PATH": SEARCH_PATH, "SLURM_CONF": str(configuration)},
+            env={**self.tags, "PATH": SEARCH_PATH, "SLURM_CONF": str(configuration)},
             capture_output=True,
             text=True,
             timeout=10,
