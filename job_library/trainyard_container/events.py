@@ -73,8 +73,9 @@ class Events:
             self._changed.notify_all()
 
     def of_attempt(self, kind: str, **fields: Any) -> None:
-        """One about this run's attempt."""
-        self.send(kind, runId=self._where.run_id, attempt=self._where.attempt, **fields)
+        """One about this run's attempt, or about what another one left: then `fields` have it."""
+        own = {"runId": self._where.run_id, "attempt": self._where.attempt}
+        self.send(kind, **{**own, **fields})
 
     def flush(self, seconds: float) -> bool:
         """Wait until all are sent; False if that takes longer."""

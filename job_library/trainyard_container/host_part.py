@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any
 
 from trainyard_contracts.diagnosis import Diagnosis
+from trainyard_job.checkpoints import checkpoint
 from trainyard_job.checkpoints.checkpoint import Saved
 from trainyard_job.common.exits import STOPPED
 
@@ -129,7 +130,10 @@ class HostPart:
     def _reject(self, step: int, name: str, reason: str) -> None:
         path = (self._means.checkpoints / name).relative_to(self._where.run_dir).as_posix()
         print(f"trainyard: checkpoint {name} is not whole and is skipped: {reason}", flush=True)
-        self._events.of_attempt("CheckpointRejected", step=step, path=path, reason=reason)
+        about = {"step": step, "path": path, "reason": reason}
+        if found := checkpoint.parse_name(name):
+            about["attempt"] = found[1]  # it is that of the checkpoint, as in the run's list
+        self._events.of_attempt("CheckpointRejected", **about)
 
     def _await(self, name: str, seconds: float) -> Any:
         deadline = time.monotonic() + seconds

@@ -127,6 +127,7 @@ class Publisher:
         self._report(
             "CheckpointCommitted",
             step=int(manifest["step"]),
+            attempt=_order(name)[1],
             path=(self._directory / name).relative_to(self._run_dir).as_posix(),
             bytes=sum(int(entry["bytes"]) for entry in manifest["files"]),
             files=len(manifest["files"]),
@@ -195,8 +196,9 @@ class Publisher:
                 self._store.delete(f"{at}{places.CHECKPOINT_MANIFEST}")
                 for key in there:
                     self._store.delete(key)
-                step, path = _order(name)[0], (self._directory / name).relative_to(self._run_dir)
-                self._report("CheckpointPruned", step=step, path=path.as_posix())
+                path = (self._directory / name).relative_to(self._run_dir).as_posix()
+                step, attempt = _order(name)
+                self._report("CheckpointPruned", step=step, attempt=attempt, path=path)
         except StoreFailed as error:
             self._say(f"older checkpoints cannot be deleted: {error}")
 

@@ -65,6 +65,14 @@ def test_an_event_is_one_that_the_control_plane_reads_and_believes(tmp_path: Pat
     assert (event.cluster_name, event.node) == ("c", "algo-2")
 
 
+def test_an_event_about_what_another_attempt_left_names_that_attempt(tmp_path: Path) -> None:
+    bus = Bus()
+    sender = make(tmp_path, bus)
+    sender.of_attempt("CheckpointRejected", step=3, attempt=7, path="p", reason="torn")
+    assert sender.flush(10)
+    assert json.loads(bus.entries[0]["Detail"])["attempt"] == 7
+
+
 def test_what_the_bus_does_not_take_is_sent_again_in_its_order(tmp_path: Path) -> None:
     bus = Bus(fails=2)
     sender = make(tmp_path, bus)

@@ -161,6 +161,20 @@ def test_the_newest_whole_ones_stay_and_the_best_and_what_is_torn(run: Run) -> N
     assert pruned == [1, 4]
 
 
+def test_what_an_earlier_attempt_saved_is_pruned_as_its_own(run: Run) -> None:
+    run.keep = 1
+    run.save(1)
+    run.publish()
+    run.save(2, number=2)
+    run.publish(2)
+    [pruned] = [fields for kind, fields in run.told if kind == "CheckpointPruned"]
+    assert (pruned["step"], pruned["attempt"]) == (1, 1)
+    assert pruned["path"].endswith("attempt-1")
+    assert [fields["attempt"] for kind, fields in run.told if kind == "CheckpointCommitted"] == [
+        1, 2,
+    ]  # fmt: skip
+
+
 def test_the_final_model_is_there_whole_and_alone(run: Run) -> None:
     run.client.objects[f"{PREFIX}final/of-before"] = b"old"
     run.save(9, final=True)
