@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.support.job_account import FakeLogs, FakeRoles, FakeS3, FakeSageMaker
+from tests.support.memory import Died
 from tests.support.spec_parts import cluster_spec
 from tests.support.story import Story, run_spec
 from tests.support.training_jobs import spec_fields
@@ -19,6 +20,7 @@ from trainyard.app.runs.dry_run import dry_run_cluster, dry_run_run
 from trainyard.app.runs.read_logs import read_logs
 from trainyard.app.runs.resume_run import resume_run
 from trainyard.app.sweep.sweep import sweep
+from trainyard.backends.training_job import exporting
 from trainyard.backends.training_job.agent import JobAgent
 from trainyard.backends.training_job.backend import TrainingJobs
 from trainyard.backends.training_job.deployment import JobDeployment
@@ -35,6 +37,8 @@ LOST = "InternalServerError: We encountered an internal error. Please try again.
 
 class JobStory(Story):
     """AWS is a dictionary of jobs, and its events come when the test says so."""
+
+    armed: tuple[int | None, bool] = (None, False)
 
     def begin(self, **extra: Any) -> JobStory:
         """A run whose first job is made."""
@@ -61,9 +65,15 @@ class JobStory(Story):
         )
         backend = TrainingJobs(jobs, self.roles, agent, deployment)
         self.world.ports = replace(
-            self.world.ports, backends={**self.world.ports.backends, "training-job": backend}
+            self.world.ports,
+            backends={
+                **self.world.ports.backends,
+                "training-job": self.world.fuse.wrap(backend),
+            },
         )
         self.submit(cluster={"spec": SPEC}, **extra)
+        call, after = self.armed
+        self.world.fuse.arm(call, after=after)
         self.rest()
         return self
 
@@ -323,3 +333,80 @@ def test_what_a_job_printed_is_read_after_its_cluster_is_gone(story: JobStory) -
     assert story.cluster.status == "Deleted"
     log = read_logs(story.world.ports, story.run_id, attempt=1)
     assert (log.source, log.text) == ("cloudwatch", "the last words")
+
+
+def test_an_export_that_takes_several_commands_goes_on_at_once(
+    story: JobStory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = places.directory_prefix(story.cluster.name, story.run_id)
+    for number in range(5):
+        story.world.blobs.put(f"{directory}output/{number}", b"%d" % number)
+    moments = iter([0.0, 0.0, *[99.0] * 2])
+    monkeypatch.setattr(exporting, "monotonic", lambda: next(moments, 0.0))
+    story.steps()
+    story.program_ends("succeeded", lastStep=200)
+
+    story.aws("Completed")
+
+    walker = next(walker for key, walker in story.machines.walkers.items() if key[0] == "run")
+    assert walker.visited.count("Export") > 1
+    assert story.run.export is not None
+    assert (story.run.export.state, story.run.export.objects) == ("verified", 5)
+    assert story.run.status == "Succeeded"
+
+
+def life(call: int | None, *, after: bool) -> JobStory:
+    """A whole life with a lost host; the process dies at one call of a port."""
+    story = JobStory()
+    story.armed = call, after
+    story.begin()
+    survive(story)
+    first = story.name
+    story.steps()
+    survive(story)
+    story.sagemaker.end(first, "Failed", reason=LOST)
+    deliver(story, first)
+    survive(story)
+    story.steps()
+    survive(story)
+    story.program_ends("succeeded", lastStep=200)
+    second = story.name
+    story.sagemaker.end(second, "Completed")
+    deliver(story, second)
+    for _ in range(4):
+        survive(story)
+    return story
+
+
+def deliver(story: JobStory, name: str) -> None:
+    """EventBridge delivers at least once."""
+    try:
+        story.tell(name)
+    except Died:
+        story.world.fuse.arm(None)
+        story.tell(name)
+
+
+def survive(story: JobStory) -> None:
+    """The machines go on; what a lost wake-up left is found by the sweep."""
+    story.rest()
+    story.world.clock.tick(61)
+    try:
+        story.sweep()
+    except Died:
+        story.world.fuse.arm(None)
+        story.sweep()
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_process_that_dies_at_any_call_leaves_one_job_for_each_attempt(after: bool) -> None:
+    calls = life(None, after=False).world.fuse.calls
+    assert calls > 100
+    for call in range(1, calls, 7 if after else 5):
+        story = life(call, after=after)
+        told = f"{call} {'after' if after else 'before'}\n{story.said}"
+        assert story.run.status == "Succeeded", told
+        assert len(story.run.attempts) == 2, told
+        assert len(story.sagemaker.jobs) == 2, told
+        assert story.roles.made == {}, told
+        assert story.machines.running == [], told

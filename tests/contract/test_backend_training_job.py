@@ -60,6 +60,7 @@ class Account:
     blobs: MemoryBlobs
     roles: FakeRoles
     backend: TrainingJobs
+    paused: list[float]
 
     def ask(self, command: commands.Command, seconds: float = 60) -> dict[str, Any]:
         """The answer; of an error with its code."""
@@ -97,8 +98,12 @@ def account() -> Account:
     )
     s3.objects = blobs.objects
     jobs = Jobs(sagemaker, DEPLOYMENT)
-    agent = JobAgent(jobs, blobs, s3, logs, DEPLOYMENT, lambda: ARCHIVE, MemoryClock())
-    return Account(sagemaker, s3, logs, blobs, roles, TrainingJobs(jobs, roles, agent, DEPLOYMENT))
+    paused: list[float] = []
+    agent = JobAgent(
+        jobs, blobs, s3, logs, DEPLOYMENT, lambda: ARCHIVE, MemoryClock(), paused.append
+    )
+    backend = TrainingJobs(jobs, roles, agent, DEPLOYMENT)
+    return Account(sagemaker, s3, logs, blobs, roles, backend, paused)
 
 
 # -- the cluster -----------------------------------------------------------------------------------
@@ -198,7 +203,8 @@ def test_a_job_of_this_name_that_is_not_ours_is_refused(account: Account) -> Non
 
 def test_a_job_of_an_earlier_attempt_is_stopped_and_waited_for(account: Account) -> None:
     account.submit()
-    assert account.submit(2)["error"] == "waiting"
+    assert account.submit(2)["error"] == "fetching"
+    assert account.paused == [5.0] * 8
     assert account.sagemaker.jobs[JOB]["TrainingJobStatus"] == "Stopping"
     account.sagemaker.end(JOB, "Stopped")
     assert account.submit(2)["jobId"] == places.job_name("prod", RUN, 2)

@@ -236,6 +236,11 @@ class ClusterBase(Strict, ABC):
         """
         return STOP_SECONDS
 
+    @property
+    def longest_job_seconds(self) -> int | None:
+        """After which the backend ends a job by itself; None if it does not."""
+        return None
+
     def not_for_runs(self) -> Mapping[str, str]:
         """Fields of a run's spec that mean nothing here, each with what to do instead."""
         return {}

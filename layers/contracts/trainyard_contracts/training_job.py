@@ -289,6 +289,10 @@ class TrainingJobClusterSpec(ClusterBase):
         """AWS waits two minutes for the program, and then uploads what it left."""
         return 900
 
+    @property
+    def longest_job_seconds(self) -> int:
+        return self.max_runtime_seconds
+
     def not_for_runs(self) -> Mapping[str, str]:
         return NOT_FOR_RUNS
 

@@ -105,6 +105,13 @@ def warnings(spec: RunSpec) -> list[str]:
             "what was trained is lost with it."
         )
     cluster = spec.cluster.spec
+    if cluster is not None and (longest := cluster.longest_job_seconds) is not None:
+        most = spec.limits.max_duration_seconds
+        if longest < most:
+            found.append(
+                f"cluster: AWS ends each job after {longest} s (maxRuntimeSeconds), before the "
+                f"{most} s of limits.maxDurationSeconds, and the run ends with it."
+            )
     if cluster is not None and cluster.nodes_come_with_jobs:
         found.append(
             "cluster: a lost node ends the job, and the next attempt is a job of its own, for "

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from time import sleep
 from typing import Any
 
 from pydantic import ValidationError
@@ -27,6 +28,10 @@ from trainyard.domain.records import Cluster
 from trainyard.ports import Blobs, Clock, CommandResult
 from trainyard_contracts import commands, places
 from trainyard_contracts.files import JobBundle
+
+#: A job that must end first is looked at this often, until this much of a command's time is left.
+LOOK_SECONDS = 5.0
+_SPARE_SECONDS = 20.0
 
 
 class Refused(Exception):
@@ -49,6 +54,8 @@ class JobAgent:
     #: Makes the archive with what the container starts, the same bytes each time.
     source: Callable[[], Source]
     clock: Clock
+    #: Between two looks at a job that is ending.
+    pause: Callable[[float], None] = sleep
 
     def run(self, cluster: Cluster, argv: Sequence[str], timeout_seconds: float) -> CommandResult:
         """The answer as an agent prints it. Raises errors.RetryableError."""
@@ -66,7 +73,7 @@ class JobAgent:
         self, cluster: Cluster, given: commands.Command, timeout_seconds: float
     ) -> commands.Answer:
         if isinstance(given, commands.Submit):
-            return self._submit(cluster, given)
+            return self._submit(cluster, given, timeout_seconds)
         if isinstance(given, commands.Cancel):
             return self._cancel(given)
         if isinstance(given, commands.Status):
@@ -78,10 +85,12 @@ class JobAgent:
         raise Refused("invalid-request", _NEVER[given.name])
 
     # -- submit ------------------------------------------------------------------------------------
-    def _submit(self, cluster: Cluster, given: commands.Submit) -> commands.Submitted:
+    def _submit(
+        self, cluster: Cluster, given: commands.Submit, timeout_seconds: float
+    ) -> commands.Submitted:
         self._bundle(given)
         name = self.deployment.job_name(given.run, given.attempt)
-        self._end_earlier(given.run, name)
+        self._end_earlier(given.run, name, timeout_seconds)
         archive = self.source()
         key = self.deployment.source_key(cluster, archive.name)
         if self.blobs.head(key) is None:
@@ -120,20 +129,28 @@ class JobAgent:
             raise Refused("bundle-refused", f"{given.bundle} is of another attempt")
         return bundle
 
-    def _end_earlier(self, run_id: str, name: str) -> None:
+    def _end_earlier(self, run_id: str, name: str, timeout_seconds: float) -> None:
         """Only one job of a run may write: the others are stopped, and their end is waited for."""
-        for job in self.jobs.of_run(run_id):
-            other = job["TrainingJobName"]
-            if other == name or states.is_over(job["TrainingJobStatus"]):
-                continue
-            self.jobs.stop(other)
-            raise Refused("waiting", f"job {other} of an earlier attempt is still ending")
+        looks = max(1, int((timeout_seconds - _SPARE_SECONDS) / LOOK_SECONDS))
+        for look in range(looks):
+            others = [
+                job["TrainingJobName"]
+                for job in self.jobs.of_run(run_id)
+                if job["TrainingJobName"] != name and not states.is_over(job["TrainingJobStatus"])
+            ]
+            if not others:
+                return
+            for other in others if look == 0 else []:
+                self.jobs.stop(other)
+            self.pause(LOOK_SECONDS)
+        words = f"job {others[0]} of an earlier attempt is still ending"
+        raise Refused("fetching", words)
 
     def _submitted(self, cluster: Cluster, name: str, attempt: int) -> commands.Submitted:
         """Raises Refused where the job of this name was made for something else."""
         job = self.jobs.describe(name)
         if job is None:
-            raise Refused("waiting", f"AWS does not show job {name} yet")
+            raise Refused("fetching", f"AWS does not show job {name} yet")
         tags = self.jobs.tags(job["TrainingJobArn"])
         if not cluster.is_marked(tags):
             words = f"a training job named {name} is there, and it was made for something else"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from base64 import b64decode
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 
@@ -26,6 +26,8 @@ from trainyard_contracts.files import CheckpointManifest, ExportedObject, Export
 _AT_ONCE = 16
 #: Of a command's time so much is left for what comes after the copies.
 _SPARE_SECONDS = 20.0
+#: What is done is kept this often; a copy that is made twice does no harm.
+_KEEP_SECONDS = 5.0
 _DONE: TypeAdapter[dict[str, ExportedObject]] = TypeAdapter(dict[str, ExportedObject])
 
 
@@ -61,13 +63,32 @@ class Exporter:
         done = self._done(given.export_id)
         left = [path for path in chosen.files if path not in done]
         _refuse_large(chosen, left)
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            copied = list(pool.map(lambda path: self._copied(chosen, path, until), left))
-        done |= {path: one for path, one in zip(left, copied, strict=True) if one is not None}
-        if any(path not in done for path in chosen.files):
-            self._keep(given.export_id, done)
+        if not self._copy(given.export_id, chosen, left, done, until):
             return Exporting("paused")
         return Exporting("finished", self._write_manifest(given.run, chosen, done))
+
+    def _copy(
+        self,
+        export_id: str,
+        chosen: Chosen,
+        left: Sequence[str],
+        done: dict[str, ExportedObject],
+        until: float,
+    ) -> bool:
+        """Whether all is copied. What is done is kept soon: this process may die while it copies."""
+        kept_at = monotonic()
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            for begin in range(0, len(left), _AT_ONCE):
+                now = monotonic()
+                if now >= until or now >= kept_at + _KEEP_SECONDS:
+                    self._keep(export_id, done)
+                    kept_at = now
+                if now >= until:
+                    return False
+                some = left[begin : begin + _AT_ONCE]
+                copied = pool.map(lambda path: self._copied(chosen, path), some)
+                done |= dict(zip(some, copied, strict=True))
+        return True
 
     def _manifests(self, files: Mapping[str, int], run_id: str) -> dict[str, CheckpointManifest]:
         """Those that can be read and are the run's own."""
@@ -86,10 +107,8 @@ class Exporter:
         except (BlobNotFound, ValidationError):
             return None
 
-    def _copied(self, chosen: Chosen, path: str, until: float) -> ExportedObject | None:
-        """None where there was no time left. Raises ExportImpossible."""
-        if monotonic() >= until:
-            return None
+    def _copied(self, chosen: Chosen, path: str) -> ExportedObject:
+        """Raises ExportImpossible."""
         try:
             checksum = self._directory.copy(path, self._prefix + path)
         except BlobNotFound:

@@ -19,7 +19,7 @@ EFA_TYPES = FORGOTTEN_TYPES | {
 
 def warnings(spec: TrainingJobClusterSpec) -> list[str]:
     """Sentences, each beginning with the field; [] where there is nothing to say."""
-    return [*_network(spec), *_spot(spec), *_launch(spec), *_pool(spec), *_variables(spec)]
+    return [*_network(spec), *_launch(spec), *_pool(spec), *_variables(spec)]
 
 
 def _network(spec: TrainingJobClusterSpec) -> Iterator[str]:
@@ -31,18 +31,14 @@ def _network(spec: TrainingJobClusterSpec) -> Iterator[str]:
         )
 
 
-def _spot(spec: TrainingJobClusterSpec) -> Iterator[str]:
-    if spec.spot and spec.checkpoints is None:
-        yield (
-            "checkpoints: is not set, and AWS may take spot nodes back at any time; the program "
-            "then begins anew."
-        )
-
-
 def _launch(spec: TrainingJobClusterSpec) -> Iterator[str]:
-    how, several = spec.distribution, sum(one.instance_count for one in spec.host_groups) > 1
-    if how.kind == "none" and several:
-        yield "distribution.kind: is 'none'; each node runs the program alone."
+    how = spec.distribution
+    if how.kind != "none":
+        yield (
+            f"distribution.kind: '{how.kind}' is started by AWS's toolkit, which does not hand "
+            "SIGTERM on: a program that is stopped saves nothing. With 'none' Trainyard's launcher "
+            "starts job.recipe on all nodes."
+        )
     if how.kind == "parameter-server" and spec.framework and spec.framework.runs[0] == "pytorch":
         yield (
             "distribution.kind: AWS's image of PyTorch starts no parameter server; each node runs "

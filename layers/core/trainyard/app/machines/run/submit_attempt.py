@@ -66,7 +66,7 @@ class CodeChanged(RetryableError):
 
 
 class Fetching(RetryableError):
-    """The agent still fetches the code. A repetition waits for it."""
+    """The agent still fetches the code, or a job still ends. A repetition waits for it."""
 
 
 #: The agent's own sentence says what a person has to correct.
@@ -129,12 +129,17 @@ def submit_attempt(ports: Ports, given: StepInput) -> dict[str, Any]:
             known = Submitted(started.job_id)
             return _save(ports, run, attempt, cluster, known, asked_at)
         if still(ports, run.id, "submit"):
-            if isinstance(error, Fetching) and run.spec.inputs:
+            if isinstance(error, Fetching) and _may_take_long(run, cluster):
                 return _fetching(ports, run, attempt, error)
             _delayed(ports, run, attempt, error)
             raise
         return {"submitted": False}
     return _save(ports, run, attempt, cluster, answer, asked_at)
+
+
+def _may_take_long(run: Run, cluster: Cluster) -> bool:
+    """Data of the run, or the end of its last job, which is stopped first."""
+    return bool(run.spec.inputs) or cluster.spec.nodes_come_with_jobs
 
 
 def _delayed(ports: Ports, run: Run, attempt: Attempt, error: RetryableError) -> None:
@@ -147,7 +152,8 @@ def _delayed(ports: Ports, run: Run, attempt: Attempt, error: RetryableError) ->
 
 
 def _fetching(ports: Ports, run: Run, attempt: Attempt, error: Fetching) -> dict[str, Any]:
-    """Data may take hours. The decision sends us here again, and knows the run's limits.
+    """Data may take hours, and the end of a job minutes. The decision sends us here again, and
+    knows the run's limits.
 
     There is a line of progress after 1, 2, 4, 8 ... minutes: few, however long it takes.
     """
