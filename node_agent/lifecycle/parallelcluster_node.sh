@@ -69,7 +69,15 @@ set_up() {
     fail services "start-services ended with an error: $(tail -n 1 "$log_dir/lifecycle.log")"
     return
   fi
+  [[ $role != controller ]] || reconfigure
   say "node set up"
+}
+
+# slurmctld started before our hook at a job's end was there, and took it for a mistake.
+reconfigure() {
+  local path=$PATH:/opt/slurm/bin
+  PATH=$path timeout 60 scontrol reconfigure ||
+    say "WARNING: slurmctld does not answer: ends of jobs are noticed more slowly"
 }
 
 # The callers of these functions look at their status, and bash then stops at no error by itself.

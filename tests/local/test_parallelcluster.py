@@ -21,7 +21,7 @@ STEPS = 60
 QUEUES: list[dict[str, Any]] = [
     {"name": "steady", "min": 3, "max": 3},
     {"name": "zero", "max": 2},
-    {"name": "spot", "max": 1, "capacity": "spot"},
+    {"name": "spot", "max": 2, "capacity": "spot"},
 ]
 
 
@@ -58,7 +58,7 @@ def test_static_nodes_are_idle_and_the_others_powered_down(cloud: QueueCloud, cl
         f"steady-st-nodes-{number}" for number in (1, 2, 3)
     }
     assert {name for name, state in states.items() if state == "idle~"} == {
-        "zero-dy-nodes-1", "zero-dy-nodes-2", "spot-dy-nodes-1",
+        "zero-dy-nodes-1", "zero-dy-nodes-2", "spot-dy-nodes-1", "spot-dy-nodes-2",
     }  # fmt: skip
 
 
@@ -79,8 +79,7 @@ def test_a_command_runs_on_the_head_node_as_systems_manager_runs_it(
     def ended() -> Any:
         try:
             found = ssm.get_command_invocation(**asked)
-        except ClientError as early:
-            assert "InvocationDoesNotExist" in str(early)
+        except ssm.exceptions.InvocationDoesNotExist:
             return None
         return found if found["Status"] not in ("Pending", "InProgress") else None
 
@@ -146,6 +145,19 @@ def test_a_job_powers_nodes_up_from_zero_and_powered_down_ones_are_no_losses(
     cloud.slurm(cluster, "scontrol", "update", "nodename=zero-dy-nodes-1", "state=power_down")
     eventually("its instance is gone", lambda: cloud.workers(cluster, "zero") == [], 60)
     assert system.timeline(run_id, "NodeLost") == []
+
+
+def test_a_spot_node_that_ec2_takes_back_costs_no_step(cloud: QueueCloud, cluster: str) -> None:
+    system = cloud.system
+    job = light_job(nodes=1, steps=150, step_seconds=0.2, every=1000)
+    run_id = system.submit("spot", job | {"partition": "spot"}, cluster)
+    system.training(run_id, seconds=150)
+    system.fault("interrupt-spot", cluster, node="spot-dy-nodes-1")
+    run = system.ended(run_id, "Succeeded", 240)
+    assert system.value(run_id) == total(150)
+    assert "EC2 takes the spot instance" in run["attempts"][0]["reason"], run["attempts"]
+    (resumed,) = system.timeline(run_id, "Resumed")
+    assert "so no step is lost" in resumed["message"]
 
 
 def test_capacity_that_ec2_lacks_is_the_nodes_reason_and_in_the_log(

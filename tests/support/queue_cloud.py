@@ -110,10 +110,12 @@ def cluster_spec(name: str, *queues: Json, **more: Any) -> Json:
         "headNode": {"instanceType": "c5.large", "subnetId": "subnet-0123456789abcdef0"},
         "queues": [{"max": 1, **subnets, **queue} for queue in queues],
         "sharedStorage": [
-            {"name": "scratch", "mountPath": "/fsx", "fsx": {"fileSystemId": "fs-0123456789abcdef0"}}
+            {
+                "name": "scratch",
+                "mountPath": "/fsx",
+                "fsx": {"fileSystemId": "fs-0123456789abcdef0"},
+            }
         ],
         "environment": {"kind": "existing", "path": "/opt/trainyard/env"},
         **more,
     }
-
-

@@ -49,7 +49,8 @@ def test_comparisons_are_those_of_the_words(pattern: str, passes: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern", ["ERROR", "{ $.a }", '{ $.a > "x" }', '{ ($.a = "x" }', "{ $.a IS NULL }", "{ a = 1 }"]
+    "pattern",
+    ["ERROR", "{ $.a }", '{ $.a > "x" }', '{ ($.a = "x" }', "{ $.a IS NULL }", "{ a = 1 }"],
 )
 def test_a_pattern_that_is_not_understood_is_refused(pattern: str) -> None:
     with pytest.raises(BadPattern):

@@ -32,6 +32,7 @@ def test_each_queue_of_a_rich_one_has_its_own() -> None:
 
 
 def test_static_nodes_are_told_by_their_names() -> None:
-    assert is_static("a-st-b-st-nodes-1") and is_static("queue-st-nodes-12")
+    assert is_static("a-st-b-st-nodes-1")
+    assert is_static("queue-st-nodes-12")
     assert not is_static("queue-dy-nodes-1")
     assert not is_static("ip-10-0-0-1")

@@ -1,4 +1,4 @@
-"""A configuration is refused as ParallelCluster refuses it, and what is not done here by its name."""
+"""A configuration is refused in ParallelCluster's words, and what is not done here by its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster's configuration changes as ParallelCluster lets it: some only while the fleet stands."""
+"""What of a cluster may change while its fleet runs, what when it is stopped, and what never."""
 
 from __future__ import annotations
 
