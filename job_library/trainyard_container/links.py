@@ -36,6 +36,9 @@ class Link(Protocol):
     def lost(self) -> list[str]:
         """Hosts whose program is gone, as far as this one sees it."""
 
+    def apart(self) -> Link:
+        """The same for somebody who waits, so that the wait holds up nobody else."""
+
 
 class First:
     """On the first host."""
@@ -53,14 +56,16 @@ class First:
     def lost(self) -> list[str]:
         return sorted(self._server.gone) if self._server is not None else []
 
+    def apart(self) -> Link:
+        return self
+
 
 class Other:
     """On any other host. It hears of the first one's end by the end of the connection."""
 
-    def __init__(self, courier: Courier, host: str, first: str) -> None:
+    def __init__(self, courier: Courier, first: str) -> None:
         self._courier, self._first = courier, first
         self._gone = False
-        courier.ask({"do": "host", "name": host})
 
     def note(self, name: str, value: Any) -> None:
         self._ask({"do": "note", "name": name, "value": value})
@@ -70,6 +75,12 @@ class Other:
 
     def lost(self) -> list[str]:
         return [self._first] if self._gone else []
+
+    def apart(self) -> Link:
+        """A connection takes one question at a time, and who asks again at once gets the next turn,
+        too. By the end of this other connection no host counts as gone.
+        """
+        return Other(self._courier.another(), self._first)
 
     def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -103,7 +114,8 @@ def connect(where: Surroundings, key: bytes) -> Link:
         address = own_address(where.host)
         return First(CourierServer(where.run_dir, key).start(address, where.courier_port))
     courier = Courier(Address(where.hosts[0], where.courier_port, key))
-    return Other(courier, where.host, where.hosts[0])
+    courier.ask({"do": "host", "name": where.host})
+    return Other(courier, where.hosts[0])
 
 
 def own_address(host: str, seconds: float = RESOLVE_SECONDS) -> str:
@@ -124,7 +136,7 @@ class Watch:
 
     def __init__(self, link: Link, name: str) -> None:
         self.word = threading.Event()
-        self._link, self._name = link, name
+        self._link, self._name = link.apart(), name
         threading.Thread(target=self._run, daemon=True, name=f"watch {name}").start()
 
     def _run(self) -> None:

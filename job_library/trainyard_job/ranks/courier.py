@@ -74,6 +74,10 @@ class Courier:
         # A child that the program forks would keep the connection open after this process's end.
         os.register_at_fork(after_in_child=self._forget)
 
+    def another(self) -> Courier:
+        """A connection of its own to the same place."""
+        return Courier(self._address, connect_seconds=self._patience)
+
     def ask(self, document: wire.Document) -> wire.Document:
         """Raises OSError, ever again once the connection broke: nobody knows what arrived."""
         with self._lock:
