@@ -62,7 +62,8 @@ class ParallelCluster(Adapter):
 
     @contextmanager
     def refused(self, system: System) -> Iterator[str]:
-        with system.denied("StepsRole", "execute-api:Invoke"):
+        creates = "arn:aws:execute-api:*:*:*/POST/v3/clusters"
+        with system.denied("StepsRole", "execute-api:Invoke", creates):
             yield "execute-api:Invoke"
 
     @contextmanager
