@@ -165,7 +165,7 @@ def test_a_cluster_is_refused_whose_filesystem_is_unknown_or_not_available(world
 def test_a_cluster_in_another_network_is_refused_with_both_networks(world: World) -> None:
     made(world)
     world.networks.elsewhere[SUBNET] = Place("vpc-0fffffffffffffff0", "us-east-1a")
-    with pytest.raises(errors.InvalidRequest, match="vpc-0123456789abcdef0, and subnet .*0fff"):
+    with pytest.raises(errors.InvalidRequest, match=r"vpc-0123456789abcdef0, and subnet .*0fff"):
         create_cluster(world.ports, cluster_on("one"))
 
 

@@ -11,7 +11,6 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel
-
 from tests.support.memory_lustre import MemoryLustre, MemoryNetworks
 
 from trainyard.aws.clusters import HEARTBEAT_LIFETIME
