@@ -72,7 +72,7 @@ def test_a_filesystem_becomes_available_when_fsx_made_it_and_imported_its_reposi
     world: World,
 ) -> None:
     filesystem = made(world)
-    assert (filesystem.zone, filesystem.network) == ("us-east-1a", "vpc-0123456789abcdef0")
+    assert (filesystem.zone, filesystem.vpc) == ("us-east-1a", "vpc-0123456789abcdef0")
     assert filesystem.dns_name.startswith("fs-")
     assert "Clusters may mount it." in lines(world)
 

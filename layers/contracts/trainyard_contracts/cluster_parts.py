@@ -90,22 +90,28 @@ class SharedFilesystem(Strict):
         description="name of a filesystem of /v1/filesystems, in place of dnsName and mountName",
     )
     # The API's own patterns (botocore: ClusterDnsName and ClusterMountName).
-    dns_name: Annotated[
-        str,
-        matching(
-            r"^(fs|fc)i?-[0-9a-f]{8,}\.[A-Za-z0-9.-]{4,253}$",
-            "must be the DNS name of an FSx filesystem such as "
-            "fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com",
-            max_length=275,
-        ),
-    ] = Field(default="", description="of the FSx filesystem")
-    mount_name: Annotated[
-        str,
-        matching(
-            r"^[A-Za-z0-9_-]{1,8}$",
-            "must be the filesystem's mount name: 1 to 8 letters, digits, _ and -",
-        ),
-    ] = Field(default="", description="that FSx gave the filesystem")
+    dns_name: (
+        Annotated[
+            str,
+            matching(
+                r"^(fs|fc)i?-[0-9a-f]{8,}\.[A-Za-z0-9.-]{4,253}$",
+                "must be the DNS name of an FSx filesystem such as "
+                "fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com",
+                max_length=275,
+            ),
+        ]
+        | None
+    ) = Field(default=None, description="of the FSx filesystem")
+    mount_name: (
+        Annotated[
+            str,
+            matching(
+                r"^[A-Za-z0-9_-]{1,8}$",
+                "must be the filesystem's mount name: 1 to 8 letters, digits, _ and -",
+            ),
+        ]
+        | None
+    ) = Field(default=None, description="that FSx gave the filesystem")
     mount_path: MountPath = Field(default="/fsx", description="where every node has it")
 
     @rule

@@ -309,7 +309,7 @@ class SeenFilesystem:
     said: str
     dns_name: str = ""
     mount_name: str = ""
-    network: str = ""
+    vpc: str = ""
     failure_message: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
     created_at: datetime | None = None
@@ -379,7 +379,7 @@ class Lustre(Protocol):
 class Place(NamedTuple):
     """Where a subnet is."""
 
-    network: str
+    vpc: str
     zone: str
 
 

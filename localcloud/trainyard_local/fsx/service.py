@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import threading
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -217,7 +218,7 @@ class Fsx:
             raise BadRequest(f"The data repository association is {link.lifecycle}")
         link.request = {**link.request, "S3": {**(link.request.get("S3") or {}), **params["S3"]}}
         link.lifecycle = "UPDATING"
-        self._later(lambda: setattr(link, "lifecycle", "AVAILABLE"))
+        self._later(link.updated)
         return {"Association": link.described()}
 
     def _association(self, association_id: str) -> Association:
@@ -315,10 +316,18 @@ def _filtered(
 
 
 def _paged(member: str, found: Sequence[Any], params: Mapping[str, Any]) -> Answer:
-    start, most = int(params.get("NextToken") or 0), int(params.get("MaxResults") or 100)
+    start, most = _position(params.get("NextToken")), int(params.get("MaxResults") or 100)
     part = [one.described() for one in found[start : start + most]]
-    more = {"NextToken": str(start + most)} if start + most < len(found) else {}
+    rest = start + most < len(found)
+    more = {"NextToken": b64encode(str(start + most).encode()).decode()} if rest else {}
     return {member: part, **more}
+
+
+def _position(token: str | None) -> int:
+    try:
+        return int(b64decode(token)) if token else 0
+    except ValueError:
+        raise BadRequest("The NextToken is not valid") from None
 
 
 _OPERATIONS: Mapping[str, Callable[[Fsx, dict[str, Any]], Answer]] = {

@@ -118,6 +118,9 @@ class Association(Resource):
         policy = (self.request.get("S3") or {}).get("AutoExportPolicy") or {}
         return bool(policy.get("Events"))
 
+    def updated(self) -> None:
+        self.lifecycle = "AVAILABLE"
+
     def described(self) -> dict[str, Any]:
         return {
             **self.common(self.arn),

@@ -115,6 +115,6 @@ def test_storage_of_parallelcluster_names_one_alone() -> None:
     given = asked.with_filesystems({"lab": LAB})
     assert given.filesystem == LAB.file_system_id
     assert given.as_asked() == asked
+    more = {**storage, "fsx": {"filesystem": "lab", "keep": True}}
     with pytest.raises(ValidationError, match="filesystem: says which"):
-        more = {**storage, "fsx": {"filesystem": "lab", "keep": True}}
         ParallelClusterSpec.model_validate(parallelcluster_spec(sharedStorage=[more]))

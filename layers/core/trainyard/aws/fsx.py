@@ -190,10 +190,10 @@ class Fsx:
                 "list what FSx has",
                 lambda asked=asked: getattr(self._fsx, operation)(**asked),  # type: ignore[misc]
             )
-            yield from answer.get(member, [])
-            token = answer.get("NextToken")
-            if not token:
+            yield from answer[member]
+            if "NextToken" not in answer:
                 return
+            token = answer["NextToken"]
 
 
 def _asked(doing: str, call: Callable[[], Any]) -> Any:
@@ -220,7 +220,7 @@ def _seen(answer: Mapping[str, Any]) -> SeenFilesystem:
         said=str(answer["Lifecycle"]),
         dns_name=str(answer.get("DNSName", "")),
         mount_name=str((answer.get("LustreConfiguration") or {}).get("MountName", "")),
-        network=str(answer.get("VpcId", "")),
+        vpc=str(answer.get("VpcId", "")),
         failure_message=_message(answer),
         tags={tag["Key"]: tag["Value"] for tag in answer.get("Tags") or []},
         created_at=answer.get("CreationTime"),

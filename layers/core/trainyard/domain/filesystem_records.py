@@ -79,7 +79,7 @@ class Filesystem(Record):
     arn: str | None = None
     dns_name: str = ""
     mount_name: str = ""
-    network: str = Field(default="", description="the VPC that it lies in")
+    vpc: str = Field(default="", description="the VPC that it lies in")
     zone: str = ""
     association_id: str | None = Field(default=None, description="of its link to the repository")
     paused: bool = Field(

@@ -51,7 +51,7 @@ class FilesystemSummary(View):
     fsx_id: str | None = Field(description="its id at AWS, such as fs-0123456789abcdef0")
     dns_name: str
     mount_name: str
-    network: str = Field(description="the VPC that it lies in")
+    vpc: str = Field(description="the VPC that it lies in")
     zone: str
     problem: Problem | None
     waits_for: str = Field(description="why nothing moves now; '' = nothing is waited for")

@@ -101,7 +101,7 @@ def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
     def listing(limit: Limit = DEFAULT_LIMIT, next_token: NextToken = None) -> Response[str]:
         page = ports().filesystems.list(limit=limit, token=next_token)
         found = [FilesystemSummary.of_record(one) for one in page.items]
-        return answer(FilesystemPage.model_construct(filesystems=found, next_token=page.next_token))
+        return answer(FilesystemPage.made(filesystems=found, next_token=page.next_token))
 
 
 def _one(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:

@@ -52,7 +52,7 @@ def _known(filesystem: Filesystem, seen: SeenFilesystem) -> Filesystem:
         arn=seen.arn,
         dns_name=seen.dns_name,
         mount_name=seen.mount_name,
-        network=seen.network,
+        vpc=seen.vpc,
     )
 
 

@@ -81,17 +81,17 @@ def _check_network(ports: Ports, spec: ClusterBase, filesystem: Filesystem, fiel
         raise _refused(
             field, f"AWS has no subnet {unknown[0]} in this region; correct the cluster's subnets"
         )
-    if far := _elsewhere(list(places.items()), filesystem.network):
+    if far := _elsewhere(list(places.items()), filesystem.vpc):
         subnet, place = far
         raise _refused(
             field,
-            f"filesystem '{filesystem.name}' lies in {filesystem.network}, and subnet {subnet} in "
-            f"{place.network}; use subnets of the same network",
+            f"filesystem '{filesystem.name}' lies in {filesystem.vpc}, and subnet {subnet} in "
+            f"{place.vpc}; use subnets of the same network",
         )
 
 
-def _elsewhere(places: Sequence[tuple[str, Place]], network: str) -> tuple[str, Place] | None:
-    return next(((name, place) for name, place in places if place.network != network), None)
+def _elsewhere(places: Sequence[tuple[str, Place]], vpc: str) -> tuple[str, Place] | None:
+    return next(((name, place) for name, place in places if place.vpc != vpc), None)
 
 
 def _subnets(ports: Ports, spec: ClusterBase) -> Sequence[str]:

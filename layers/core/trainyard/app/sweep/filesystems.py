@@ -1,4 +1,4 @@
-"""Filesystems: each is taken a step further, and those that no record accounts for are told."""
+"""Filesystems: each is taken a step further, and each that no record accounts for is named."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainyard.domain.filesystem_records import Filesystem
 from trainyard.ports import Ports, SeenFilesystem
 from trainyard_contracts.places import FILESYSTEM_TAG, RECORD_TAG
 
-#: The action by which a filesystem is told that no record accounts for; an alarm counts it.
+#: The action of a filesystem that no record accounts for; an alarm counts it.
 UNKNOWN_FILESYSTEM = "unknown filesystem kept"
 _REMEDY = (
     "It is never deleted by Trainyard, for it may hold the only copy. If its record is lost, "
@@ -57,7 +57,7 @@ def _accounted(ports: Ports, seen: SeenFilesystem) -> bool:
 
 
 def unknown_filesystem(ports: Ports, seen: SeenFilesystem) -> Iterator[Swept]:
-    """Tell it, each time, until a person has looked at it."""
+    """Name it each time, until a person has looked at it."""
     yield Swept(
         UNKNOWN_FILESYSTEM,
         seen.fsx_id,

@@ -209,7 +209,7 @@ def _storage(spec: HyperPodClusterSpec, group: InstanceGroup) -> list[dict[str, 
     return storage
 
 
-def _lustre(shared: SharedFilesystem) -> dict[str, str]:
+def _lustre(shared: SharedFilesystem) -> dict[str, Any]:
     return {
         "DnsName": shared.dns_name,
         "MountName": shared.mount_name,
