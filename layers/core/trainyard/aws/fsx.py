@@ -6,6 +6,7 @@ import builtins
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from trainyard.aws import fsx_requests
@@ -139,7 +140,9 @@ class Fsx:
             {"Name": "file-system-id", "Values": [fsx_id]},
             {"Name": "task-lifecycle", "Values": ["PENDING", "EXECUTING", "CANCELING"]},
         ]
-        found = self._all("describe_data_repository_tasks", "DataRepositoryTasks", Filters=filters)
+        found = self._all(
+            self._fsx.describe_data_repository_tasks, "DataRepositoryTasks", Filters=filters
+        )
         return next((str(task["TaskId"]) for task in found), "")
 
     def delete(self, filesystem: Filesystem) -> None:
@@ -151,7 +154,7 @@ class Fsx:
 
     def tagged(self) -> builtins.list[SeenFilesystem]:
         # What ParallelCluster makes for a cluster of ours has the stack's tag, and no name of ours.
-        found = map(_seen, self._all("describe_file_systems", "FileSystems"))
+        found = map(_seen, self._all(self._fsx.describe_file_systems, "FileSystems"))
         ours = (one for one in found if one.tags.get(STAGE_TAG) == self._stage)
         return [one for one in ours if FILESYSTEM_TAG in one.tags]
 
@@ -178,18 +181,16 @@ class Fsx:
 
     def _associations(self, filesystem: Filesystem) -> list[Any]:
         filters = [{"Name": "file-system-id", "Values": [filesystem.fsx_id]}]
-        found = self._all("describe_data_repository_associations", "Associations", Filters=filters)
+        found = self._all(
+            self._fsx.describe_data_repository_associations, "Associations", Filters=filters
+        )
         return [one for one in found if one["Lifecycle"] not in ("DELETING", "FAILED")]
 
-    def _all(self, operation: str, member: str, **request: Any) -> Iterator[Any]:
+    def _all(self, operation: Callable[..., Any], member: str, **request: Any) -> Iterator[Any]:
         token: str | None = None
         while True:
-            more = {"NextToken": token} if token else {}
-            asked = {**request, **more}
-            answer = _asked(
-                "list what FSx has",
-                lambda asked=asked: getattr(self._fsx, operation)(**asked),  # type: ignore[misc]
-            )
+            asked = {**request, **({"NextToken": token} if token else {})}
+            answer = _asked("list what FSx has", partial(operation, **asked))
             yield from answer[member]
             if "NextToken" not in answer:
                 return
