@@ -211,6 +211,7 @@ def _machine_nodes(cloud: LocalCloud, image: Path, serving: assembly.Serving) ->
 def _install_nodes(cloud: LocalCloud, kind: NodeKind | None) -> Sessions:
     """SageMaker and Session Manager, backed by real nodes and hosts, and their prices."""
     from trainyard_local import faults
+    from trainyard_local.fsx import http as fsx
     from trainyard_local.hyperpod import prices
     from trainyard_local.hyperpod import service as hyperpod
     from trainyard_local.sessions import service as sessions
@@ -218,6 +219,7 @@ def _install_nodes(cloud: LocalCloud, kind: NodeKind | None) -> Sessions:
     from trainyard_local.training_jobs import service as training_jobs
 
     cloud.services[prices.SERVICE] = partial(prices.answer, cloud)
+    fsx.install(cloud)
     hyperpod.install(cloud, kind=kind)
     jobs = training_jobs.install(cloud)
     cloud.reporters["nodes"] = lambda: faults.status(cloud)

@@ -166,7 +166,9 @@ class Cluster:
         if lustre is None:
             return self.directory / "shared"
         name = f"{lustre['DnsName']}/{lustre['MountName']}"
-        return self.cloud.state_dir / "fsx" / hashlib.sha256(name.encode()).hexdigest()[:16]
+        found = self.cloud.state_dir / "fsx" / hashlib.sha256(name.encode()).hexdigest()[:16]
+        # One that FSx made has a directory by its id, and this name leads there.
+        return found.parent / found.readlink() if found.is_symlink() else found
 
     @property
     def shared_path(self) -> str:
