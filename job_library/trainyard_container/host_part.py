@@ -26,6 +26,7 @@ from .heartbeats import Heartbeats
 from .progress import Progress
 from .publishing import Publisher
 from .restoring import NotWhole
+from .results import Results
 from .store import Store, StoreFailed
 from .surroundings import Surroundings, Unfit
 
@@ -70,6 +71,7 @@ class HostPart:
     def __init__(self, means: Means, secrets: Mapping[str, str]) -> None:
         self._means, self._secrets = means, secrets
         self._where, self._events, self._link = means.where, means.events, means.link
+        self._results = Results(means.store, self._where.data.prefix, self._where.run_dir)
         self._launcher: launching.Launcher | None = None
         self._asked = False
         self._passed_on = False
@@ -79,6 +81,7 @@ class HostPart:
         """The exit code of this container's program. Raises Unfit, StoreFailed, OSError."""
         signal.signal(signal.SIGTERM, self._on_signal)
         run_files.lay_out(self._where, self._means.bundle, self._means.store)
+        self._results.restore()
         saved = self._restored()
         publisher = self._publisher()
         if self._where.is_first:
@@ -160,6 +163,7 @@ class HostPart:
             time.sleep(_POLL_SECONDS)
         self._launcher.finish()
         progress.look()
+        beats.beat(progress, now=True)  # the run's page shows its last step
         self._progress = progress
         return code
 
@@ -196,8 +200,9 @@ class HostPart:
     # -- the end, on another host -----------------------------------------------------------------
     def _leave(self, end: HostEnd) -> int:
         """Wait until the first host has kept what there is: this one's end may end the job."""
-        self._say(f"end/{end.host}", end.as_json())
+        self._say(f"end/{end.host}", {**end.as_json(), "results": self._results.changed()})
         try:
+            self._send_results(end.host)
             said = self._await_over()
         except OSError:
             said = None
@@ -205,9 +210,20 @@ class HostPart:
             self._write_failure(str((said or {}).get("reason") or "the program failed"))
         return end.exit_code or int((said or {}).get("code") or 0)
 
+    def _send_results(self, host: str) -> None:
+        """Those that the first host chose: of one name, the first host that has it sends its own.
+        Raises OSError.
+        """
+        wanted = self._await_word(f"take/{host}")
+        if wanted is not None:
+            self._link.note(f"taken/{host}", self._results.send(map(str, wanted)))
+
     def _await_over(self) -> Any:
+        return self._await_word(OVER)
+
+    def _await_word(self, name: str) -> Any:
         deadline = time.monotonic() + OVER_SECONDS
-        while (said := self._link.read(OVER, wait=1.0)) is None and time.monotonic() < deadline:
+        while (said := self._link.read(name, wait=1.0)) is None and time.monotonic() < deadline:
             if self._link.lost():
                 return None
         return said
@@ -215,7 +231,7 @@ class HostPart:
     # -- the end, on the first host ---------------------------------------------------------------
     def _close(self, own: HostEnd, publisher: Publisher) -> int:
         ends, lost = self._gathered(own)
-        problem = publisher.finish()
+        problem = publisher.finish() or self._kept_results(ends)
         diagnosis = ending.judge(self._where.hosts, ends, lost)
         if problem and diagnosis.outcome == "succeeded":
             error = f"what the run made cannot be kept: {problem}"
@@ -233,6 +249,27 @@ class HostPart:
         if code:
             self._write_failure(reason)
         return code
+
+    def _kept_results(self, ends: list[HostEnd]) -> str:
+        """All hosts' files beside the checkpoints; '' or why one is not in S3."""
+        own = self._results.changed()
+        taken = set(own)
+        others = [end.host for end in ends if end.host != self._where.host]
+        for host in others:
+            offered = self._link.read(f"end/{host}")["results"]
+            self._link.note(f"take/{host}", [name for name in offered if name not in taken])
+            taken.update(offered)
+        if self._results.left_out:
+            print(f"trainyard: {self._results.left_out} files are left out of S3", flush=True)
+        problems = [self._results.send(own)]
+        deadline = time.monotonic() + OVER_SECONDS
+        for host in others:
+            while (said := self._link.read(f"taken/{host}", wait=1.0)) is None:
+                if host in self._link.lost() or time.monotonic() > deadline:
+                    said = f"{host} is gone"
+                    break
+            problems.append(said)
+        return next((problem for problem in problems if problem), "")
 
     def _code(self, own: HostEnd, diagnosis: Diagnosis, stopped: bool) -> int:
         if diagnosis.outcome == "succeeded":

@@ -120,3 +120,36 @@ def test_a_bundle_that_was_exchanged_is_refused(jobs: ContainerCloud) -> None:
 
     assert "is not the object that was submitted" in job["FailureReason"]
     assert jobs.ended("run-other")["error"].startswith("TRAINYARD_BUNDLE: ")
+
+
+WORKS = """
+import json, os, pathlib, sys
+rank = os.environ["RANK"]
+steps = pathlib.Path("steps.json")
+done = json.loads(steps.read_text()) if steps.exists() else 0
+out = pathlib.Path(os.environ["TRAINYARD_OUTPUT_DIR"])
+out.joinpath(f"of-rank-{rank}").write_text(f"{os.uname().nodename} {done}")
+out.joinpath("same").write_text(f"of rank {rank}")
+steps.write_text(json.dumps(done + 1))
+sys.exit(3 if done == 0 else 0)
+"""
+
+
+def test_what_a_program_left_beside_its_checkpoints_is_kept_and_is_there_again(
+    jobs: ContainerCloud,
+) -> None:
+    spec = {"hosts": 2, "program": ["works.py"], "files": {"works.py": WORKS, "conf": "1"}}
+    jobs.cloud.until(jobs.start("run-works", **spec), "Failed")
+    assert (jobs.ended("run-works")["exitCode"], jobs.ended("run-works")["outcome"]) == (
+        3,
+        "failed",
+    )
+
+    jobs.cloud.until(jobs.start("run-works", attempt=2, **spec), "Completed")
+
+    assert jobs.objects("run-works") == {
+        "output/of-rank-0": b"algo-1 1",
+        "output/of-rank-1": b"algo-2 1",
+        "output/same": b"of rank 0",
+        "work/steps.json": b"2",
+    }

@@ -88,7 +88,7 @@ def dry_run_cluster(ports: Ports, spec: ClusterSpec, *, name: str | None = None)
         if price is not None
         else ["The price list does not say what these instances cost; look it up before you start."]
     )
-    warnings = [*unpriced, *filesystem_warnings(ports, spec), *request.warnings]
+    warnings = [*request.warnings, *unpriced, *filesystem_warnings(ports, spec)]
     files = dict(request.files)
     return DryRun(request.operation, request.request, files, None, price, warnings, ways)
 

@@ -10,6 +10,7 @@ from typing import Any
 from trainyard.app.clusters.cluster_use import blocker_of
 from trainyard.app.clusters.create_cluster import start_cluster, start_teardown
 from trainyard.app.clusters.list_nodes import newest_heartbeats
+from trainyard.app.facts.log_batch import envelopes
 from trainyard.app.facts.record_fact import record_fact, record_job_fact
 from trainyard.app.facts.situation import cluster_of, decide_now, silent_since
 from trainyard.app.facts.tell_runs import tell_runs
@@ -467,8 +468,10 @@ def _recorded_late(ports: Ports, body: str) -> str:
         envelope.get("detail-type") == ClusterHeartbeat.__name__
     ):  # an old heartbeat must not make the controller look alive now
         return "dropped: a late heartbeat; the next one tells the same, newer"
-    recorded = record_fact(ports, envelope)
-    return f"{recorded.result}: {recorded.reason}"
+    recorded = [record_fact(ports, one) for one in envelopes(envelope)]
+    if not recorded:
+        return "dropped: nothing that can be read is in it"
+    return f"{recorded[-1].result}: {recorded[-1].reason}"
 
 
 def _letters(ports: Ports) -> Sequence[DeadLetter]:
