@@ -39,7 +39,7 @@ class Heartbeats:
         if self._where.is_first:
             self._send(sample, progress)
             return
-        with suppress(OSError):  # whoever waits for this host's end sees that
+        with suppress(OSError):  # what waits for the end of this host sees that
             self._link.note(f"sample/{self._where.host}", sample)
 
     def _send(self, own: dict[str, Any], progress: Progress) -> None:

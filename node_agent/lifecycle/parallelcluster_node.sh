@@ -1,6 +1,6 @@
 #!/bin/bash
-# Turns a node of ParallelCluster into one of ours. ParallelCluster runs it as root on the head node,
-# on workers and on login nodes, at the end of their configuration (OnNodeConfigured).
+# Turns a node of ParallelCluster into one of ours. ParallelCluster runs it as root on the head
+# node, on workers and on login nodes, at the end of their configuration (OnNodeConfigured).
 # usage: parallelcluster_node.sh s3://BUCKET/PREFIX controller|worker|login [neuron]
 # What it prints goes to the log that ParallelCluster sends to CloudWatch, and to lifecycle.log on
 # the node. It may run again, also after it was cut off at any line.

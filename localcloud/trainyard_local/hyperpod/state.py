@@ -144,7 +144,7 @@ class Cluster(ClusterOfNodes):
 
     @property
     def shared(self) -> Path:
-        """The directory that stands for the shared filesystem.
+        """The directory in the place of the shared filesystem.
 
         FSx outlives its clusters, and is the same for all that name it.
         """
