@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,7 +19,10 @@ from trainyard.app.machines.cluster.cluster_fail import cluster_fail
 from trainyard.app.machines.inputs import StepInput
 from trainyard.app.runs.submit_run import start_run
 from trainyard.app.sweep.ask_backends import Unanswered, ask_each
+from trainyard.app.sweep.filesystems import filesystem_step, filesystems, unknown_filesystem
+from trainyard.app.sweep.filesystems import unknown as unknown_filesystems
 from trainyard.app.sweep.orphans import REMEDY, Suspect, suspects
+from trainyard.app.sweep.swept import Swept
 from trainyard.domain import names, teardown
 from trainyard.domain.errors import (
     ClusterNotFound,
@@ -30,9 +32,10 @@ from trainyard.domain.errors import (
     TrainyardError,
 )
 from trainyard.domain.facts import Book, ClusterLost, IdleAndSilent, job_ended
+from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.records import Cluster, Run, TimelineEntry, Wait
 from trainyard.domain.states import BackendStatus, NodeState
-from trainyard.ports import DeadLetter, Ports, Remains
+from trainyard.ports import DeadLetter, Ports, Remains, SeenFilesystem
 from trainyard_contracts.commands import Cancel, JobState, Status, answer_of
 from trainyard_contracts.events import ClusterHeartbeat, ExportFinished
 
@@ -51,15 +54,6 @@ DEAD = frozenset({"FAILED", "TIMED_OUT", "ABORTED"})
 GONE = frozenset({BackendStatus.FAILED, BackendStatus.DELETING})
 #: The action by which a cluster is told that no record accounts for; an alarm counts it.
 UNKNOWN_CLUSTER = "unknown cluster kept"
-
-
-@dataclass(frozen=True)
-class Swept:
-    """One thing the sweep did, and why."""
-
-    action: str
-    subject: str
-    reason: str
 
 
 def sweep(ports: Ports) -> list[Swept]:
@@ -91,9 +85,13 @@ def _failed(subject: str, error: TrainyardError) -> Swept:
     return Swept("failed", subject, f"{error.code}: {error.detail}")
 
 
-def _name(item: Wait | Run | Cluster | Suspect | Remains | DeadLetter) -> str:
+def _name(
+    item: Wait | Run | Cluster | Suspect | Remains | DeadLetter | Filesystem | SeenFilesystem,
+) -> str:
     if isinstance(item, DeadLetter):
         return item.body[:200]
+    if isinstance(item, SeenFilesystem):
+        return item.fsx_id
     return item.owner if isinstance(item, Wait) else item.id if isinstance(item, Run) else item.name
 
 
@@ -506,5 +504,7 @@ DUTIES: tuple[
     (_remains, left_over),
     (suspects, orphan),
     (_clusters, unneeded_wait),
+    (filesystems, filesystem_step),
+    (unknown_filesystems, unknown_filesystem),
     (_letters, dead_letter),  # last: an event that made on-fact fail may make the sweep fail, too
 )
