@@ -40,9 +40,9 @@ def files_and_processes(system: System, cluster: Json) -> list[str]:
 
 
 @contextmanager
-def nodes_may_not_export(system: System, run: Json) -> Iterator[None]:
-    """Take the right to write the run's export from the roles of its nodes for a while."""
-    iam, path = system.aws("iam"), f"/trainyard/trainyard/{run['clusterName']}/"
+def nodes_may_not_export(system: System, run: Json, path: str) -> Iterator[None]:
+    """Take the right to write the run's export from the roles below an IAM path for a while."""
+    iam = system.aws("iam")
     names = [role["RoleName"] for role in iam.list_roles(PathPrefix=path)["Roles"]]
     assert names, f"no role lies below {path}"
     resource = f"arn:aws:s3:::{system.local['bucket']}/{system.export_prefix(run['id'])}*"

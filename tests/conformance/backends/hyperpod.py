@@ -45,7 +45,8 @@ class HyperPod(Adapter):
 
     @contextmanager
     def spoiled_export(self, system: System, run: Json) -> Iterator[None]:
-        with slurm.nodes_may_not_export(system, run):
+        path = f"/trainyard/trainyard/{run['clusterName']}/"
+        with slurm.nodes_may_not_export(system, run, path):
             yield
 
     def left(self, system: System, cluster: Json) -> list[str]:

@@ -68,7 +68,8 @@ class ParallelCluster(Adapter):
 
     @contextmanager
     def spoiled_export(self, system: System, run: Json) -> Iterator[None]:
-        with slurm.nodes_may_not_export(system, run):
+        # ParallelCluster makes the roles of all clusters below one path; the policy names the run.
+        with slurm.nodes_may_not_export(system, run, "/parallelcluster/"):
             yield
 
     def left(self, system: System, cluster: Json) -> list[str]:
