@@ -167,9 +167,12 @@ def _get(ports: Ports, key: str) -> bytes | None:
 
 
 def _live(ports: Ports, cluster: Cluster | None, run: Run, attempt: int, asked: Asked) -> LogTail:
-    """Ask the controller; an unreachable node means no log now, not an error of the request."""
+    """Ask the controller; an unreachable node means no log now, not an error of the request.
+
+    What nodes that came with a job printed outlives them and their cluster.
+    """
     nothing = LogTail("job", attempt, "none", "")
-    if cluster is None or cluster.status != "Ready":
+    if cluster is None or not (_outlives(cluster) or cluster.status == "Ready"):
         return nothing
     try:
         found = asked.contains.encode().hex()
@@ -193,7 +196,12 @@ def _live(ports: Ports, cluster: Cluster | None, run: Run, attempt: int, asked: 
             f"Attempt {attempt} has no logs of single ranks: its nodes have a version of Trainyard "
             "that writes none, or its program was never started; leave rank and node out."
         )
-    return LogTail("job", attempt, "node", tail.text) if tail.text else nothing
+    source: Literal["node", "cloudwatch"] = "cloudwatch" if _outlives(cluster) else "node"
+    return LogTail("job", attempt, source, tail.text) if tail.text else nothing
+
+
+def _outlives(cluster: Cluster) -> bool:
+    return cluster.spec.nodes_come_with_jobs
 
 
 def _refuse_old_agents(cluster: str, command: commands.Logs, said: str) -> None:
