@@ -29,10 +29,16 @@ class Aws:
         session = boto3.Session(region_name=region)
         self.s3: Any = session.client("s3", config=config)
         self._events: Any = session.client("events", config=config)
+        self._sagemaker: Any = session.client("sagemaker", config=config)
         self._secrets: Any = session.client("secretsmanager", config=config)
 
     def put_events(self, entries: list[Entry]) -> list[dict[str, Any]]:
         return list(self._events.put_events(Entries=entries)["Entries"])
+
+    def is_stopping(self, job: str) -> bool:
+        """Whether SageMaker is ending the job. Raises what boto3 raises."""
+        said = self._sagemaker.describe_training_job(TrainingJobName=job)
+        return "Stopping" in (said["TrainingJobStatus"], said["SecondaryStatus"])
 
     def key(self, where: Surroundings) -> bytes:
         """The cluster's. Raises Unfit."""

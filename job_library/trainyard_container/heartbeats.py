@@ -39,7 +39,7 @@ class Heartbeats:
         if self._where.is_first:
             self._send(sample, progress)
             return
-        with suppress(OSError):  # whoever waits for this host's end sees that
+        with suppress(OSError):  # the wait for this host's end sees it, too
             self._link.note(f"sample/{self._where.host}", sample)
 
     def _send(self, own: dict[str, Any], progress: Progress) -> None:

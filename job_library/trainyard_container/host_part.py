@@ -10,9 +10,10 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 from trainyard_contracts.diagnosis import Diagnosis
 from trainyard_job.checkpoints.checkpoint import Saved
@@ -38,6 +39,8 @@ OTHERS_SECONDS = 60.0
 #: So long another host waits for the first one to keep what there is; uploads take their time.
 OVER_SECONDS = 1800.0
 FLUSH_SECONDS = 60.0
+#: So long the first host stays for the others to hear that it is over.
+LEAVE_SECONDS = 10.0
 #: A launcher that does not end after it was asked is killed with the container by SageMaker; one
 #: that is asked because another host failed, by us.
 PATIENCE_SECONDS = 15.0
@@ -50,6 +53,7 @@ class Means:
 
     where: Surroundings
     store: Store
+    stores: Callable[[str], Store]
     events: Events
     link: links.Link
     key_file: Path | None
@@ -65,14 +69,37 @@ class Means:
         return f"{self.where.data.prefix}{relative}/"
 
 
+class Program(Protocol):
+    """What trains on this host: the launcher, or the ranks that AWS's own launcher started."""
+
+    log: Path
+
+    def ended(self) -> int | None: ...
+    def failed(self) -> bool: ...
+    def ask_to_stop(self) -> None: ...
+    def kill(self) -> None: ...
+    def finish(self) -> None: ...
+
+
+Start = Callable[[Surroundings, Mapping[str, str]], Program]
+
+
 class HostPart:
     """Run it in the main thread: SIGTERM asks it to stop."""
 
-    def __init__(self, means: Means, secrets: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        means: Means,
+        secrets: Mapping[str, str],
+        start: Start = launching.Launcher,
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`stopping`: whether SageMaker says that the job is to end, where no signal comes."""
         self._means, self._secrets = means, secrets
+        self._start, self._stopping = start, stopping
         self._where, self._events, self._link = means.where, means.events, means.link
         self._results = Results(means.store, self._where.data.prefix, self._where.run_dir)
-        self._launcher: launching.Launcher | None = None
+        self._launcher: Program | None = None
         self._asked = False
         self._passed_on = False
 
@@ -81,6 +108,7 @@ class HostPart:
         """The exit code of this container's program. Raises Unfit, StoreFailed, OSError."""
         signal.signal(signal.SIGTERM, self._on_signal)
         run_files.lay_out(self._where, self._means.bundle, self._means.store)
+        run_files.bring_inputs(self._where, self._means.bundle, self._means.stores)
         self._results.restore()
         saved = self._restored()
         publisher = self._publisher()
@@ -142,7 +170,7 @@ class HostPart:
     def _train(self) -> int:
         """Until the launcher has ended; its exit code."""
         variables = {**os.environ, **self._secrets}
-        self._launcher = launching.Launcher(
+        self._launcher = self._start(
             self._where, launching.environment(self._where, variables, self._means.key_file)
         )
         progress = Progress(self._where.attempt_dir, self._events.of_attempt)
@@ -152,9 +180,11 @@ class HostPart:
         while (code := self._launcher.ended()) is None:
             stepped = self._where.is_first and progress.look()
             beats.beat(progress, now=stepped)
-            self._asked = self._asked or stop.word.is_set()
+            self._asked = self._asked or stop.word.is_set() or self._stopping()
             if self._asked and not self._passed_on:
                 self._pass_on()
+            if not failed.word.is_set() and self._launcher.failed():
+                self._say(FAILED, self._where.host)
             if kill_at is None and (failed.word.is_set() or self._link.lost()):
                 self._end_with_the_others()
                 kill_at = time.monotonic() + PATIENCE_SECONDS
@@ -202,9 +232,10 @@ class HostPart:
         self._say(f"end/{end.host}", {**end.as_json(), "results": self._results.changed()})
         try:
             self._send_results(end.host)
-            said = self._await_over()
+            said = self._await_word(OVER)
         except OSError:
             said = None
+        self._say(f"left/{end.host}", True)
         if end.exit_code:
             self._write_failure(str((said or {}).get("reason") or "the program failed"))
         return end.exit_code or int((said or {}).get("code") or 0)
@@ -216,9 +247,6 @@ class HostPart:
         wanted = self._await_word(f"take/{host}")
         if wanted is not None:
             self._link.note(f"taken/{host}", self._results.send(map(str, wanted)))
-
-    def _await_over(self) -> Any:
-        return self._await_word(OVER)
 
     def _await_word(self, name: str) -> Any:
         deadline = time.monotonic() + OVER_SECONDS
@@ -244,10 +272,21 @@ class HostPart:
             print("trainyard: not all events could be sent", file=sys.stderr, flush=True)
         code = self._code(own, diagnosis, stopped)
         reason = "asked to stop" if stopped else ending.sentence(diagnosis)
-        self._say(OVER, {"code": code, "reason": reason})
+        self._let_go({"code": code, "reason": reason}, ends)
         if code:
             self._write_failure(reason)
         return code
+
+    def _let_go(self, said: dict[str, Any], ends: list[HostEnd]) -> None:
+        """The others hear it from this process: it stays until they have."""
+        self._say(OVER, said)
+        deadline = time.monotonic() + LEAVE_SECONDS
+        for end in ends:
+            if end.host == self._where.host:
+                continue
+            while self._link.read(f"left/{end.host}", wait=0.5) is None:
+                if end.host in self._link.lost() or time.monotonic() > deadline:
+                    break
 
     def _kept_results(self, ends: list[HostEnd]) -> str:
         """All hosts' files beside the checkpoints; '' or why one is not in S3."""
@@ -325,7 +364,7 @@ def prepared(
     where: Surroundings, aws: Aws, key: bytes, make_events: Callable[[], Events]
 ) -> tuple[Means, dict[str, str]]:
     """Everything before the run's files. Raises Unfit, StoreFailed, OSError."""
-    store = Store(aws.s3, where.data.bucket)
+    stores = partial(Store, aws.s3)
     bundle = run_files.read_bundle(where, Store(aws.s3, where.bundle.bucket))
     run_files.fresh(where)
     where.attempt_dir.mkdir(parents=True, exist_ok=True)
@@ -334,6 +373,13 @@ def prepared(
     key_file = links.write_key(own_key, where.attempt_dir / "courier.key") if several else None
     secrets = aws.secrets_of(bundle.get("secrets") or {})
     link = links.connect(where, own_key)
-    means = Means(where, store, make_events(), link, key_file, bundle)
-    taken = {"TRAINYARD_JOB_SECRETS_TAKEN": "1", "TRAINYARD_JOB_SECRETS": ",".join(secrets)}
-    return means, {**secrets, **taken} if secrets else {}
+    means = Means(where, stores(where.data.bucket), stores, make_events(), link, key_file, bundle)
+    return means, taken(secrets)
+
+
+def taken(secrets: Mapping[str, str]) -> dict[str, str]:
+    """The job's secrets as the launcher's own reader leaves them in the environment."""
+    if not secrets:
+        return {}
+    marks = {"TRAINYARD_JOB_SECRETS_TAKEN": "1", "TRAINYARD_JOB_SECRETS": ",".join(secrets)}
+    return {**secrets, **marks}

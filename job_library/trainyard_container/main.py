@@ -5,22 +5,24 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from .surroundings import ML, Surroundings, Unfit, read
 
+if TYPE_CHECKING:
+    from .aws import Aws
+    from .events import Events
+
 
 def main() -> int:
-    """The exit code of the container's program."""
+    """The exit code of the container's program, or of one rank."""
     if importlib.util.find_spec("boto3") is None:
-        from .host_part import write_failure
-
-        write_failure(ML, "boto3 is not in this image; AWS's images have it: pip install boto3")
-        return 1
+        return _failed("boto3 is not in this image; AWS's images have it: pip install boto3")
     try:
         where = read(os.environ)
+        return _as_rank(where) if _is_rank() else _as_host(where)
     except Unfit as unfit:
         return _failed(str(unfit))
-    return _run(where)
 
 
 def _failed(reason: str) -> int:
@@ -30,32 +32,66 @@ def _failed(reason: str) -> int:
     return 1
 
 
-def _run(where: Surroundings) -> int:
-    from . import host_part
+def _is_rank() -> bool:
+    from . import rank_part
+
+    return rank_part.is_rank(os.environ)
+
+
+def _as_rank(where: Surroundings) -> int:
+    """Raises Unfit."""
+    from . import rank_part, run_files
+    from .aws import Aws
+    from .host_part import taken
+    from .store import Store
+
+    aws = Aws(where.region)
+    bundle = run_files.read_bundle(where, Store(aws.s3, where.bundle.bucket))
+    return rank_part.Rank(where).run(taken(aws.secrets_of(bundle.get("secrets") or {})))
+
+
+def _as_host(where: Surroundings) -> int:
+    """Raises Unfit where nothing can be reported."""
+    from . import rank_part
     from .aws import Aws
     from .events import Events
     from .store import StoreFailed
 
     aws = Aws(where.region)
+    events = Events(where, aws.key(where), aws.put_events)
     try:
-        key = aws.key(where)
-    except Unfit as unfit:
-        return _failed(str(unfit))
-    events = Events(where, key, aws.put_events)
-    try:
-        means, secrets = host_part.prepared(where, aws, key, lambda: events)
-        return host_part.HostPart(means, secrets).run()
+        return _do(where, aws, events)
     except (Unfit, StoreFailed, OSError) as error:
-        print(f"trainyard: {error}", file=sys.stderr, flush=True)
-        _report(events, where, str(error))
+        words = {"outcome": "failed", "error": str(error)[:500], "errorKind": "unknown"}
+        about = {"jobId": where.job_name, "failedNode": where.host, "exitCode": 1}
+        events.of_attempt("AttemptEnded", **about, **words)
+        events.flush(60.0)
+        _say_to_ranks(where, rank_part.FAILED, {"reason": str(error)})
         return _failed(str(error))
 
 
-def _report(events: object, where: Surroundings, error: str) -> None:
-    from .events import Events
+def _do(where: Surroundings, aws: Aws, events: Events) -> int:
+    from . import host_part, launching, rank_part
+    from .stop_watch import StopWatch
 
-    assert isinstance(events, Events)
-    words = {"outcome": "failed", "error": error[:500], "errorKind": "unknown", "exitCode": 1}
-    node = where.host
-    events.of_attempt("AttemptEnded", jobId=where.job_name, failedNode=node, **words)
-    events.flush(60.0)
+    means, secrets = host_part.prepared(where, aws, aws.key(where), lambda: events)
+    start: host_part.Start = launching.Launcher
+    if os.environ.get(rank_part.KEEPER):
+        start = rank_part.Ranks
+    stopping = StopWatch(lambda: aws.is_stopping(where.job_name)) if where.is_first else bool
+    code = host_part.HostPart(means, secrets, start, stopping).run()
+    _say_to_ranks(where, rank_part.OVER, {"code": code})
+    return code
+
+
+def _say_to_ranks(where: Surroundings, name: str, said: dict[str, object]) -> None:
+    """Where this is a keeper, the ranks wait for its word."""
+    from trainyard_job.common.files import write_json
+
+    from . import rank_part
+
+    if os.environ.get(rank_part.KEEPER):
+        try:
+            write_json(rank_part.room(where) / name, said)
+        except OSError as error:
+            print(f"trainyard: {error}", file=sys.stderr, flush=True)

@@ -87,11 +87,12 @@ class ContainerCloud:
         hosts: int = 1,
         *,
         signals: bool = False,
+        torchrun: bool = False,
         sha256: str = "",
         **job: Any,
     ) -> str:
         """CreateTrainingJob of an attempt; the job's name. `signals`: our entry is the container's
-        first program, and hears SIGTERM.
+        first program, and hears SIGTERM. `torchrun`: AWS's toolkit starts the ranks.
         """
         usual: Json = {
             "runId": run,
@@ -128,6 +129,11 @@ class ContainerCloud:
                 "sagemaker_region": json.dumps("us-east-1"),
                 "sagemaker_job_name": json.dumps(name),
                 "sagemaker_container_log_level": "20",
+            }
+        if torchrun:
+            request["HyperParameters"] |= {
+                "sagemaker_torch_distributed_enabled": "true",
+                "sagemaker_instance_type": json.dumps("ml.c5.xlarge"),
             }
         self.cloud.sagemaker.create_training_job(**request)
         return name

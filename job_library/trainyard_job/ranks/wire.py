@@ -1,7 +1,7 @@
 """What two hosts of one job say to each other over TCP: frames of JSON, each with a code that only
 the holder of the job's key can make.
 
-The key is of one attempt; whoever has it may write that attempt's checkpoints, and nothing else.
+The key is of one attempt; its holder may write that attempt's checkpoints, and nothing else.
 What a frame announces as its body is compared by its SHA-256, which is in the frame.
 """
 

@@ -8,7 +8,6 @@ only.
 from __future__ import annotations
 
 import re
-import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
@@ -39,6 +38,8 @@ _NO_HOST_MEMORY = re.compile(
 #: What Slurm's commands say when Slurm itself ended a step or a job.
 _SLURM_ENDED = re.compile(r"srun: Force Terminated |slurmstepd: error: \*\*\* ")
 _MAX_ERROR = 500
+#: Linux, <signal.h>.
+_SIGKILL, _SIGTERM = 9, 15
 LOG_TAIL_BYTES = 8192
 # The launchers of a job start within moments.
 CLOCKS_DIFFER_SECONDS = 60.0
@@ -279,7 +280,7 @@ def _of_launches(launches: Sequence[Launch], code: int | None, job: Job | None) 
         )
     vanished = [item for item in launches if item.ended is None]
     if vanished and len(vanished) < len(launches):
-        return Diagnosis("failed", code, int(signal.SIGKILL), None, "signal", vanished[0].node)
+        return Diagnosis("failed", code, _SIGKILL, None, "signal", vanished[0].node)
     plain = [item for item in launches if item.ended is not None and item.kind == "exit"]
     if plain:
         first = min(plain, key=lambda item: _moment(item, launches))
@@ -354,7 +355,7 @@ def _of_log(log_tail: str, code: int | None, number: int | None) -> Diagnosis:
         return Diagnosis("failed", code, -int(root.group(2)), None, "signal")
     if number:
         return Diagnosis("failed", code, number, None, "signal")
-    if code is not None and 128 < code < 160 and code != 128 + signal.SIGTERM:
+    if code is not None and 128 < code < 160 and code != 128 + _SIGTERM:
         return Diagnosis("failed", code, code - 128, None, "signal")
     last = next((line.strip() for line in reversed(log_tail.splitlines()) if line.strip()), None)
     if last is not None and _SLURM_ENDED.match(last):
