@@ -17,6 +17,7 @@ from trainyard.app.clusters.create_cluster import create_cluster
 from trainyard.app.facts.record_fact import Recorded, record_fact
 from trainyard.app.runs.cancel_run import cancel_run
 from trainyard.app.runs.dry_run import dry_run_cluster, dry_run_run
+from trainyard.app.runs.read_logs import read_logs
 from trainyard.app.runs.resume_run import resume_run
 from trainyard.app.sweep.sweep import sweep
 from trainyard.backends.training_job import exporting
@@ -41,7 +42,7 @@ class JobStory(Story):
 
     def begin(self, **extra: Any) -> JobStory:
         """A run whose first job is made."""
-        self.sagemaker, self.roles = FakeSageMaker(), FakeRoles()
+        self.sagemaker, self.roles, self.logs = FakeSageMaker(), FakeRoles(), FakeLogs()
         blobs, s3 = self.world.blobs, FakeS3()
         s3.objects = blobs.objects
         deployment = JobDeployment(
@@ -57,7 +58,7 @@ class JobStory(Story):
             jobs,
             blobs,
             s3,
-            FakeLogs(),
+            self.logs,
             deployment,
             lambda: Source("source-1.tar.gz", "1", b"program"),
             self.world.clock,
@@ -399,3 +400,13 @@ def test_a_process_that_dies_at_any_call_leaves_one_job_for_each_attempt(after: 
         assert len(story.sagemaker.jobs) == 2, told
         assert story.roles.made == {}, told
         assert story.machines.running == [], told
+
+
+def test_what_a_job_printed_is_read_after_its_cluster_is_gone(story: JobStory) -> None:
+    story.steps()
+    story.logs.streams[f"{story.name}/algo-1-1"] = [(1, "the last words")]
+    story.program_ends("succeeded", lastStep=200)
+    story.aws("Completed")
+    assert story.cluster.status == "Deleted"
+    log = read_logs(story.world.ports, story.run_id, attempt=1)
+    assert (log.source, log.text) == ("cloudwatch", "the last words")

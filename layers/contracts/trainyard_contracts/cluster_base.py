@@ -11,7 +11,7 @@ from typing_extensions import Self
 
 from . import spec_rules
 from .base import Name, Strict, rule
-from .cluster_parts import PythonEnvironment, SecretName, SubnetId
+from .cluster_parts import Mountable, PythonEnvironment, SecretName, SubnetId
 from .inputs import S3Prefix, S3Source
 
 
@@ -186,6 +186,23 @@ class ClusterBase(Strict, ABC):
             f"a cluster of backend '{self.backend}' cannot be given another filesystem; submit a "
             "new run with startFrom"
         )
+
+    def named_filesystems(self) -> Mapping[str, str]:
+        """Names of filesystems of /v1/filesystems that it mounts, by the field that gives each."""
+        return {}
+
+    def with_filesystems(self, found: Mapping[str, Mountable]) -> Self:
+        """The same with what these filesystems are, by their names."""
+        return self
+
+    def as_asked(self) -> Self:
+        """The same without what `with_filesystems` added."""
+        return self
+
+    @property
+    def subnets(self) -> Sequence[str]:
+        """Where its nodes may be, whichever way it is made; () = the stack's."""
+        return ()
 
     def lacks_network(self) -> Lacking | None:
         """What must be given if the stack names no network for its clusters."""

@@ -12,9 +12,12 @@ import re
 STAGE_TAG = "trainyard:stage"
 #: On a cluster and its role: the cluster's name.
 CLUSTER_TAG = "trainyard:cluster"
+#: On a filesystem: its name.
+FILESYSTEM_TAG = "trainyard:filesystem"
 #: On a cluster that was made for one run: the run's id.
 RUN_TAG = "trainyard:run"
-#: On a cluster: which record it was made for. A name is used again; this is never the same twice.
+#: On a cluster or filesystem: which record it was made for. A name is used again; this is never the
+#: same twice.
 RECORD_TAG = "trainyard:record"
 
 #: Of the lifecycle bundle: what a node must know of its cluster.

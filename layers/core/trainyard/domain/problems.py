@@ -23,6 +23,16 @@ TEXTS: dict[str, tuple[str, str]] = {
         "The cluster was not ready in time",
         "Look at the lifecycle log; raise limits.clusterDeadlineSeconds if it only needs longer.",
     ),
+    "filesystem-failed": (
+        "The filesystem could not be made or kept",
+        "Read the reason in the detail; delete it (trainyard filesystem delete NAME), correct the "
+        "specification and create it again.",
+    ),
+    "filesystem-export-failed": (
+        "The filesystem's export is not complete",
+        "Read the reason and the report that the detail names, correct it, and export again: "
+        "trainyard filesystem export NAME.",
+    ),
     "cluster-not-found": (
         "There is no such cluster",
         "Name an existing cluster, or give cluster.spec.",

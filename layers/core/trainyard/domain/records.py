@@ -363,6 +363,9 @@ class Cluster(Record):
         default=None, description="it is not created earlier: AWS had no capacity in any way"
     )
     given_up: bool = Field(default=False, description="nobody wants another try")
+    warnings: list[str] = Field(
+        default_factory=list, description="what could surprise who asked for it, said then"
+    )
     signs_events: bool = Field(
         default=False, description="its agents sign what they report; older ones do not"
     )

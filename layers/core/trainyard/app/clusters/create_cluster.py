@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from trainyard.app.clusters.cluster_tries import in_its_first_way
+from trainyard.app.filesystems import attach
 from trainyard.domain import names
 from trainyard.domain.errors import (
     ClusterExists,
@@ -46,6 +47,8 @@ def create_cluster(
     )
     stored = _repeated(ports, record)
     if stored is None:
+        record = record.changed(spec=attach.attached(ports, named))
+        record = record.changed(warnings=attach.warnings(ports, named))
         record = in_its_first_way(ports, record)
         try:
             stored = ports.clusters.create(record)
@@ -111,7 +114,8 @@ def _repeated(ports: Ports, record: Cluster) -> Cluster | None:
         return None
     if known.idempotency_key != record.idempotency_key:
         return None
-    if (known.asked or known.spec) != (record.asked or record.spec):
+    before, now = known.asked or known.spec, record.asked or record.spec
+    if before.as_asked() != now.as_asked():
         field = FieldError(
             "idempotency-key",
             "was used with another body for this cluster; use a new one for a new request",

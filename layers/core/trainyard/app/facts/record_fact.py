@@ -75,10 +75,10 @@ def record_fact(ports: Ports, envelope: Mapping[str, Any]) -> Recorded:
     """
     if envelope.get("source") == SOURCE:
         return _agent_event(ports, envelope)
-    for backend in ports.backends.values():
+    for name, backend in ports.backends.items():
         read = backend.read_event(envelope, ports.clock.now())
         if read is not None:
-            return _backend_event(ports, str(envelope.get("detail-type"))[:100], read)
+            return _backend_event(ports, name, str(envelope.get("detail-type"))[:100], read)
     return Recorded("dropped", f"source {str(envelope.get('source'))[:100]!r} is not one of ours")
 
 
@@ -314,7 +314,7 @@ def _checkpoint(event: CheckpointCommitted | CheckpointPruned | CheckpointReject
     return found.changed(status="pruned")
 
 
-def _backend_event(ports: Ports, kind: str, read: BackendEvent | str) -> Recorded:
+def _backend_event(ports: Ports, backend: str, kind: str, read: BackendEvent | str) -> Recorded:
     if isinstance(read, str):
         return Recorded("dropped", read, kind)
     if found := mistakes(read.fact):
@@ -327,7 +327,7 @@ def _backend_event(ports: Ports, kind: str, read: BackendEvent | str) -> Recorde
         cluster = ports.clusters.get(read.cluster_name)
     except ClusterNotFound:
         return Recorded("dropped", "not a cluster of ours", kind, read.fact.id, read.cluster_name)
-    if cluster.arn is not None and read.cluster_arn != cluster.arn:
+    if cluster.backend != backend or not _is_of(read, cluster):
         return Recorded(
             "dropped",
             "it is from another cluster of this name",
@@ -381,6 +381,12 @@ def record_job_fact(ports: Ports, run: Run, fact: Fact) -> Recorded:
     return Recorded(
         "recorded", line, kind, fact.id, run.cluster_name, run.id, (run.id,) if woken else ()
     )
+
+
+def _is_of(read: BackendEvent, cluster: Cluster) -> bool:
+    if read.mark:
+        return read.mark == cluster.mark
+    return cluster.arn is None or read.cluster_arn == cluster.arn
 
 
 def _first_refusal(ports: Ports, cluster: Cluster, fact: Fact) -> bool:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trainyard.app.clusters.create_cluster import check_spec, check_standing
+from trainyard.app.filesystems.attach import mounted
+from trainyard.app.filesystems.attach import warnings as filesystem_warnings
 from trainyard.app.runs.inputs import check_inputs
 from trainyard.app.runs.start_from import check_start
 from trainyard.app.runs.submit_run import check_cluster
@@ -75,18 +77,18 @@ def dry_run_cluster(ports: Ports, spec: ClusterSpec, *, name: str | None = None)
         check_standing(spec)
     check_spec(ports, spec)
     now = ports.clock.now()
-    named = spec.changed(name=name) if name else spec
+    named = mounted(ports, spec.changed(name=name) if name else spec)
     shown = named.ways[0].spec if named.ways else named
     record = Cluster(name=named.name, spec=shown, created_at=now, updated_at=now)
     request = ports.backend(record).plan(record)
     ways = [(way.words, _price(ports, way.spec)) for way in named.ways]
     price = ways[0][1] if ways else _price(ports, shown)
-    warnings = (
+    unpriced = (
         []
         if price is not None
         else ["The price list does not say what these instances cost; look it up before you start."]
     )
-    warnings += request.warnings
+    warnings = [*request.warnings, *unpriced, *filesystem_warnings(ports, spec)]
     files = dict(request.files)
     return DryRun(request.operation, request.request, files, None, price, warnings, ways)
 

@@ -169,10 +169,11 @@ def _get(ports: Ports, key: str) -> bytes | None:
 def _live(ports: Ports, cluster: Cluster | None, run: Run, attempt: int, asked: Asked) -> LogTail:
     """Ask the controller; an unreachable node means no log now, not an error of the request.
 
-    What nodes that came with a job printed outlives them and their cluster.
+    Where nodes come with jobs, AWS keeps what they printed, whatever became of the cluster.
     """
     nothing = LogTail("job", attempt, "none", "")
-    if cluster is None or not (_outlives(cluster) or cluster.status == "Ready"):
+    kept = cluster is not None and cluster.spec.nodes_come_with_jobs
+    if cluster is None or (cluster.status != "Ready" and not kept):
         return nothing
     try:
         found = asked.contains.encode().hex()
@@ -196,12 +197,8 @@ def _live(ports: Ports, cluster: Cluster | None, run: Run, attempt: int, asked: 
             f"Attempt {attempt} has no logs of single ranks: its nodes have a version of Trainyard "
             "that writes none, or its program was never started; leave rank and node out."
         )
-    source: Literal["node", "cloudwatch"] = "cloudwatch" if _outlives(cluster) else "node"
+    source: Literal["cloudwatch", "node"] = "cloudwatch" if kept else "node"
     return LogTail("job", attempt, source, tail.text) if tail.text else nothing
-
-
-def _outlives(cluster: Cluster) -> bool:
-    return cluster.spec.nodes_come_with_jobs
 
 
 def _refuse_old_agents(cluster: str, command: commands.Logs, said: str) -> None:

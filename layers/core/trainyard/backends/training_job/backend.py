@@ -70,6 +70,9 @@ class TrainingJobs:
         self._roles.ensure(job_role(cluster, self._deployment))
         return self._deployment.role_arn(cluster)
 
+    def attend(self, cluster: Cluster) -> None:
+        """A role is whole once it is made."""
+
     def describe(self, name: str) -> BackendCluster | None:
         found = self._roles_of(name)
         return self._cluster(found[-1]) if found else None

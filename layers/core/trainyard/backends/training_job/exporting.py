@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from trainyard.backends.training_job.chosen import Chosen, choose, groups
 from trainyard.backends.training_job.directory import MOST_BYTES_OF_A_COPY, S3Directory
-from trainyard.domain.errors import BlobNotFound
+from trainyard.domain.errors import BlobNotFound, RetryableError, TrainyardError
 from trainyard.ports import Blobs, Clock
 from trainyard_contracts import places
 from trainyard_contracts.commands import Export, Exporting
@@ -45,7 +45,18 @@ class Exporter:
         self._clock = clock
 
     def export(self, given: Export, timeout_seconds: float) -> Exporting:
-        """Copy for as long as the command may take. Raises ExportImpossible."""
+        """Copy for as long as the command may take.
+
+        Raises ExportImpossible, also for what AWS refuses; what passes is a RetryableError.
+        """
+        try:
+            return self._exported(given, timeout_seconds)
+        except RetryableError:
+            raise
+        except TrainyardError as refused:
+            raise ExportImpossible(refused.detail) from refused
+
+    def _exported(self, given: Export, timeout_seconds: float) -> Exporting:
         until = monotonic() + max(1.0, timeout_seconds - _SPARE_SECONDS)
         files = {found.path: found.bytes for found in self._directory.files()}
         chosen = choose(files, self._manifests(files, given.run), given.checkpoints)

@@ -7,12 +7,14 @@ import json
 from datetime import datetime, timezone
 
 import pytest
+from botocore.exceptions import ClientError
 from tests.support.job_account import FakeS3
 from tests.support.memory import MemoryBlobs, MemoryClock
 
 from trainyard.backends.training_job import exporting
 from trainyard.backends.training_job.directory import MOST_BYTES_OF_A_COPY, S3Directory
 from trainyard.backends.training_job.exporting import Exporter, ExportImpossible
+from trainyard.domain.errors import RetryableError
 from trainyard_contracts.commands import Export
 from trainyard_contracts.files import CheckpointManifest, ExportManifest, ManifestFile
 
@@ -124,4 +126,25 @@ def test_an_object_that_s3_cannot_copy_in_one_piece_is_said(s3: FakeS3) -> None:
 
     s3.objects[f"{FROM}output/large"] = Large(b"x")
     with pytest.raises(ExportImpossible, match="output/large has more than 5 GiB"):
+        exporter(s3).export(GIVEN, 60)
+
+
+def test_what_aws_refuses_is_an_export_that_failed_with_its_words(
+    s3: FakeS3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**given: object) -> None:
+        denied = {"Error": {"Code": "AccessDenied", "Message": "Access Denied by a policy"}}
+        raise ClientError(denied, "CopyObject")
+
+    monkeypatch.setattr(s3, "copy_object", refuse)
+    with pytest.raises(ExportImpossible, match="Access Denied by a policy"):
+        exporter(s3).export(GIVEN, 60)
+
+
+def test_what_passes_by_itself_is_tried_again(s3: FakeS3, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**given: object) -> None:
+        raise ClientError({"Error": {"Code": "SlowDown", "Message": "slow down"}}, "CopyObject")
+
+    monkeypatch.setattr(s3, "copy_object", refuse)
+    with pytest.raises(RetryableError):
         exporter(s3).export(GIVEN, 60)
