@@ -325,16 +325,6 @@ def test_a_dry_run_shows_the_request_of_the_job_and_no_batch_script(story: JobSt
     assert slurm.batch_script
 
 
-def test_what_a_job_printed_is_read_after_its_cluster_is_gone(story: JobStory) -> None:
-    story.steps()
-    story.logs.streams[f"{story.name}/algo-1-1"] = [(1, "the last words")]
-    story.program_ends("succeeded", lastStep=200)
-    story.aws("Completed")
-    assert story.cluster.status == "Deleted"
-    log = read_logs(story.world.ports, story.run_id, attempt=1)
-    assert (log.source, log.text) == ("cloudwatch", "the last words")
-
-
 def test_an_export_that_takes_several_commands_goes_on_at_once(
     story: JobStory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -410,3 +400,13 @@ def test_a_process_that_dies_at_any_call_leaves_one_job_for_each_attempt(after: 
         assert len(story.sagemaker.jobs) == 2, told
         assert story.roles.made == {}, told
         assert story.machines.running == [], told
+
+
+def test_what_a_job_printed_is_read_after_its_cluster_is_gone(story: JobStory) -> None:
+    story.steps()
+    story.logs.streams[f"{story.name}/algo-1-1"] = [(1, "the last words")]
+    story.program_ends("succeeded", lastStep=200)
+    story.aws("Completed")
+    assert story.cluster.status == "Deleted"
+    log = read_logs(story.world.ports, story.run_id, attempt=1)
+    assert (log.source, log.text) == ("cloudwatch", "the last words")

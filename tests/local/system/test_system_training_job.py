@@ -82,7 +82,7 @@ def test_a_run_goes_on_in_another_job_when_a_host_is_lost_and_ends_with_the_same
 
 def test_the_example_is_a_run_and_a_dry_run_shows_its_job(system: System) -> None:
     example = yaml.safe_load((ROOT / "examples/training-job.yaml").read_text())
-    shown = system.api.dry_run(example)
+    shown = system.api.plan_run(example)
     assert shown["operation"] == "CreateTrainingJob"
     assert "pytorch-training:2.8.0" in shown["request"]["AlgorithmSpecification"]["TrainingImage"]
     assert shown["batchScript"] is None
@@ -91,7 +91,8 @@ def test_the_example_is_a_run_and_a_dry_run_shows_its_job(system: System) -> Non
 
     assert run["export"]["state"] == "verified"
     logs = system.api._call("GET", f"/v1/runs/{run['id']}/logs")
-    assert "algo-2" in logs["text"]
+    assert logs["source"] == "cloudwatch"
+    assert "[algo-2] " in logs["text"]
 
 
 def test_the_same_error_twice_ends_the_run_with_the_program_s_own_words(system: System) -> None:
@@ -147,3 +148,25 @@ def test_a_run_that_finds_no_nodes_says_so_and_leaves_nothing(system: System) ->
     assert run["problem"]["code"] == "no-capacity", system.story(run_id)
     assert "CapacityError" in run["problem"]["detail"]
     system.assert_gone(system.api.cluster(run["clusterName"]))
+
+
+def test_what_a_program_leaves_is_there_at_the_next_attempt_and_in_the_export(
+    system: System,
+) -> None:
+    text = """
+import os, pathlib
+output = pathlib.Path(os.environ["TRAINYARD_OUTPUT_DIR"])
+attempt = os.environ["TRAINYARD_ATTEMPT"]
+(output / f"seen-{attempt}.txt").write_text(" ".join(sorted(map(str, os.listdir(output)))))
+if attempt == "1":
+    raise RuntimeError("once")
+"""
+    run_id = system.submit("leaves", program(text), jobs_of())
+
+    system.ended(run_id, "Succeeded", 180)
+
+    names = [key.rpartition("/")[2] for key in system.exported(run_id) if "/output/" in key]
+    assert names == ["seen-1.txt", "seen-2.txt"], system.story(run_id)
+    key = f"{system.export_prefix(run_id)}output/seen-2.txt"
+    body = system.aws("s3").get_object(Bucket=system.local["bucket"], Key=key)["Body"].read()
+    assert b"seen-1.txt" in body

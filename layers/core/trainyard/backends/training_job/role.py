@@ -73,6 +73,12 @@ def _trainyard(cluster: Cluster, deployment: JobDeployment) -> list[dict[str, An
         # Without it S3 says 403 and not 404 of an object that is not there.
         _allow("ListData", ["s3:ListBucket"], bucket),
         # Secrets Manager ends a secret's ARN with six characters of its own.
+        # Where AWS's own launcher starts the program, it asks whether its job is being stopped.
+        _allow(
+            "OwnJobs",
+            ["sagemaker:DescribeTrainingJob"],
+            f"{deployment.account_arn('sagemaker')}:training-job/{deployment.stage}-*",
+        ),
         _allow("AgentKey", ["secretsmanager:GetSecretValue"], f"{secrets}:{secret}-??????"),
     ]
 
