@@ -71,7 +71,8 @@ def apply(cloud: LocalCloud, request: Mapping[str, Any]) -> dict[str, Any]:
     Those of training jobs have "job" and "host", or "instanceType", in the place of "cluster".
     Returns what was done. Raises FaultError.
     """
-    if request.get("kind") in job_faults.KINDS and not request.get("cluster"):
+    of_a_node = request.get("kind") == "interrupt-spot" and request.get("cluster")
+    if request.get("kind") in job_faults.KINDS and not of_a_node:
         return _apply_to_jobs(cloud, request)
     kind, cluster = request.get("kind"), _cluster(cloud, request)
     fault = FAULTS.get(str(kind), befall)

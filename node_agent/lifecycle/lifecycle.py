@@ -30,12 +30,13 @@ STEPS: list[tuple[str, Callable[[Node], None]]] = [
 def run(
     load: Callable[[], Node],
     steps: Sequence[tuple[str, Callable[[Node], None]]] = STEPS,
-    name: str = "resource config",
+    first: str = "resource config",
 ) -> int:
     """Run every step in order; 0, or 1 after saying which step failed.
 
-    `name`: of what `load` reads.
+    `first`: the name of what `load` reads.
     """
+    name = first
     try:
         node = load()
         me = node.identity

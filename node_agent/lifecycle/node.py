@@ -49,6 +49,9 @@ class Identity:
     cluster_arn: str
     #: Where it does not follow from the address.
     slurm_name: str = ""
+    #: EC2 may take the instance back; '' is no address of metadata that say so.
+    spot: bool = False
+    metadata: str = ""
 
     @property
     def node_name(self) -> str:

@@ -60,6 +60,7 @@ def identify(
     facts = read_json(Path(root + CHEF), "ParallelCluster writes it on every node")
     configured = facts.get("cluster") or {}
     mine = addresses[0] if environ.get("TRAINYARD_ADDRESS") else own_address(addresses, environ)
+    metadata = environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT") or METADATA
     head = mine if role == "controller" else head_address(config, configured)
     return Identity(
         instance_id=instance_id(environ),
@@ -69,6 +70,8 @@ def identify(
         controller_address=head,
         cluster_arn=str(configured.get("stack_arn") or config.get("stack_name") or ""),
         slurm_name=slurm_name(root) if role == "worker" else "",
+        spot=role == "worker" and may_end(metadata),
+        metadata=metadata,
     )
 
 
@@ -114,6 +117,15 @@ def instance_id(environ: Mapping[str, str]) -> str:
 def own_address(addresses: Sequence[str], environ: Mapping[str, str]) -> str:
     """A node with several interfaces (EFA) has several; Slurm knows the first one's."""
     return step_network.metadata(METADATA, "local-ipv4") or addresses[0]
+
+
+def may_end(metadata: str) -> bool:
+    """Whether EC2 may take the instance back. Without an answer the agent asks in vain, no more."""
+    try:
+        return step_network.metadata(metadata, "instance-life-cycle") == "spot"
+    except StepFailed as failed:
+        say(f"WARNING: whether this is a spot instance is not known: {failed}")
+        return True
 
 
 def main(words: Sequence[str]) -> int:

@@ -191,6 +191,8 @@ def agent_config(node: Node) -> dict[str, Any]:
         "partitions": sorted({group["partition"] for group in cluster["workerGroups"]}),
         "jobEndHook": our_epilog(node) if me.role == "controller" and not theirs else None,
         "nodesComeAndGo": theirs,
+        "spot": me.spot,
+        **({"metadataEndpoint": me.metadata} if me.metadata else {}),
         "heartbeatSeconds": cluster.get("heartbeatSeconds") or 60,
         "expectedWorkers": cluster.get("expectedWorkers") or 0,
         "mounts": [] if node.local else [shared_path(node)],

@@ -74,11 +74,10 @@ def metadata(endpoint: str, name: str) -> str:
     url = urlsplit(endpoint)
     connection = http.client.HTTPConnection(url.netloc, timeout=METADATA_SECONDS)
     try:
-        connection.request(
-            "PUT", "/latest/api/token", headers={"X-aws-ec2-metadata-token-ttl-seconds": "60"}
-        )
+        seconds = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
+        connection.request("PUT", f"{url.path}/latest/api/token", headers=seconds)
         token = connection.getresponse().read().decode()
-        path = f"/latest/meta-data/{name}"
+        path = f"{url.path}/latest/meta-data/{name}"
         connection.request("GET", path, headers={"X-aws-ec2-metadata-token": token})
         answer = connection.getresponse()
         text = answer.read().decode()

@@ -35,6 +35,7 @@ from trainyard_agent.jobs.forced_end import ForcedEnd
 from trainyard_agent.jobs.hollow_jobs import HollowJobs
 from trainyard_agent.jobs.hosts import Hosts
 from trainyard_agent.jobs.image_room import ImageRoom
+from trainyard_agent.jobs.interruptions import Interruptions
 from trainyard_agent.jobs.log_times import LogWatch
 from trainyard_agent.jobs.other_jobs import OtherJobsWatch
 from trainyard_agent.jobs.progress import ProgressReader
@@ -86,6 +87,10 @@ class Controller:
         self._progress = ProgressReader(self._reporter, self._attempts)
         self._forced_end = ForcedEnd(self._slurm, self._attempts, self._links.kill)
         self._hosts = Hosts(self._attempts, self._table)
+        self._interruptions = Interruptions(
+            self._slurm, self._reporter, self._attempts, self._table
+        )
+        self._interruptions.ask_for_checkpoints(self._checkpoints.known, self._checkpoints.look_at)
         self._follower = self._make_follower()
         self._jobs = self._make_jobs()
         self._members = Members(
@@ -149,6 +154,7 @@ class Controller:
             checkpoints=self._checkpoints,
             watching=self._watching,
             restores=Restores(self._config, self._reporter, self._s3),
+            settled=self._interruptions.settled,
         )
 
     def _make_registry(self) -> Registry:
@@ -161,6 +167,7 @@ class Controller:
             self._verdicts,
             on_linked=self._jobs.node_linked,
             on_restarted=self._forced_end.restarted,
+            on_notice=self._interruptions.noticed,
         )
 
     def _handlers(self) -> Handlers:

@@ -25,6 +25,7 @@ from trainyard_agent.host.configuration import load, load_key
 from trainyard_agent.host.sampling import Sampler
 from trainyard_agent.nodes.health import Health
 from trainyard_agent.nodes.link_client import LinkClient
+from trainyard_agent.nodes.spot_watch import SpotWatch
 from trainyard_contracts.files import AgentConfig
 
 if TYPE_CHECKING:
@@ -115,7 +116,11 @@ async def serve(config: AgentConfig, key: bytes) -> None:
         parts.extend(controller.parts())
         closing = _both(controller.close, accelerators.close)
     else:
-        parts.append(LinkClient(config, key, sampler.take, health.verdicts).run())
+        spot = SpotWatch(config.metadata_endpoint)
+        if config.spot:
+            parts.append(watch_spot(spot))
+        link = LinkClient(config, key, sampler.take, health.verdicts, lambda: spot.notice)
+        parts.append(link.run())
     tasks = [asyncio.create_task(keep_running(part)) for part in parts]
     await stop.wait()
     # From here on we cancel all tasks. Errors that come of that must not make the agent end as if
@@ -195,6 +200,12 @@ def end(message: str, error: BaseException | None) -> None:
 def thread_broke(thread: threading.ExceptHookArgs) -> None:
     """End the agent when its outbox's thread breaks: it would look alive and report nothing."""
     end(f"the thread {thread.thread and thread.thread.name} broke", thread.exc_value)
+
+
+async def watch_spot(spot: SpotWatch) -> None:
+    """A part runs as long as the agent does."""
+    await spot.run()
+    await asyncio.Event().wait()
 
 
 async def check_health(health: Health) -> None:

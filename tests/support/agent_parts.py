@@ -58,7 +58,7 @@ def node_parts(
     jobs: Any = NO_JOBS,
     on_restarted: Callable[[str, float], None] = lambda node, off_at: None,
 ) -> NodeParts:
-    table = NodeTable(reporter)
+    table = NodeTable(reporter, come_and_go=config.nodes_come_and_go)
     silence = SilenceWatch(config, reporter, table, link, jobs)
     returns = Returns(slurm, reporter, table, link, jobs)
     members = Members(config, slurm, reporter, table, jobs, on_change=lambda: None)

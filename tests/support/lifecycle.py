@@ -21,7 +21,9 @@ MODULES = (
     "step_install",
     "step_mounts",
     "step_network",
+    "step_neuron",
     "step_slurm",
+    "parallelcluster",
 )
 CLUSTER = {
     "clusterName": "c",

@@ -301,9 +301,21 @@ class NodeEvent(AgentEvent):
 
 
 class NodeLost(MeetingEvent, NodeEvent):
-    """A worker is lost: its agent is silent AND the scheduler (or the training) says so too."""
+    """A worker is lost: its agent is silent AND the scheduler (or the training) says so too.
+
+    Or EC2 takes its spot instance back, and the job leaves it while it still answers.
+    """
+
+    taken_back_at: AwareDatetime | None = Field(
+        default=None, description="when EC2 ends the spot instance; null: it is lost already"
+    )
 
     older_evidence = "lost"
+
+    def moved(self, shift: timedelta) -> Self:
+        moved = super().moved(shift)
+        at = self.taken_back_at
+        return moved.changed(taken_back_at=at + shift) if at is not None else moved
 
 
 class NodeReturned(NodeEvent):

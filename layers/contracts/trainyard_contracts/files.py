@@ -502,6 +502,10 @@ class AgentConfig(Lenient):
         description="nodes are powered up for jobs and down when they are idle, and their names in "
         "Slurm do not follow from their addresses",
     )
+    spot: bool = Field(default=False, description="EC2 may take this node's instance back")
+    metadata_endpoint: str = Field(
+        default="http://169.254.169.254", description="of the instance's metadata (version 2)"
+    )
     heartbeat_seconds: float = Field(default=60, gt=0)
     beat_seconds: float = Field(default=1, gt=0)
     silent_after_seconds: float = Field(

@@ -1,4 +1,4 @@
-"""What every cluster of local nodes has, whatever service of AWS it plays: nodes, threads, an end."""
+"""What every cluster of local nodes has, whichever service of AWS it plays."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class ClusterOfNodes:
 
     @property
     def shared(self) -> Path:
-        """The directory that stands for the shared filesystem."""
+        """The directory that is the nodes' shared filesystem."""
         raise NotImplementedError
 
     def role(self, group: str) -> str:

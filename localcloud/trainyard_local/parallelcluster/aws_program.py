@@ -1,4 +1,4 @@
-"""Stands for AWS's command line in the image of local nodes: the two commands that are run there."""
+"""Two commands of AWS's command line, as far as scripts on local nodes need them."""
 
 from __future__ import annotations
 

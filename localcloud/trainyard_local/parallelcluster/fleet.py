@@ -65,7 +65,11 @@ def _launch_one(cluster: Cluster, queue: Queue, name: str, kind: str) -> None:
     if (old := cluster.instance_of(name)) is not None:
         cluster.terminate(old)
     node = cluster.new_instance(queue.name, name, kind, spot=queue.spot)
-    cluster.update_node(name, nodeaddr=loopback.ADDRESS, nodehostname=node.host_name)
+    try:
+        cluster.update_node(name, nodeaddr=loopback.ADDRESS, nodehostname=node.host_name)
+    except (subprocess.SubprocessError, OSError):
+        cluster.terminate(node)
+        raise
     cluster.in_background(partial(_boot, cluster, node))
 
 

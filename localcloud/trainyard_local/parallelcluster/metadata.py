@@ -16,6 +16,7 @@ from trainyard_local.parallelcluster.node import QueueNode
 PREFIX = "/_metadata/"
 _TOKEN = "/latest/api/token"  # noqa: S105 - a path
 _ACTION = "/latest/meta-data/spot/instance-action"
+_LIFE_CYCLE = "/latest/meta-data/instance-life-cycle"
 _TTL, _GIVEN = "x-aws-ec2-metadata-token-ttl-seconds", "x-aws-ec2-metadata-token"
 _MOST_SECONDS = 21600
 
@@ -37,6 +38,8 @@ class Metadata:
         until = self._tokens.get(request.headers.get(_GIVEN, ""))
         if until is None or until < datetime.now(timezone.utc):
             return Response(401, [], b"")
+        if request.method == "GET" and f"/{rest}" == _LIFE_CYCLE:
+            return Response(200, [], b"spot" if found[1].spot else b"on-demand")
         at = found[1].interrupted_at
         if request.method != "GET" or f"/{rest}" != _ACTION or not at:
             return Response(404, [], b"")

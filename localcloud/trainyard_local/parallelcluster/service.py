@@ -1,4 +1,4 @@
-"""Puts ParallelCluster into a local cloud: its API, Systems Manager's commands, metadata of nodes."""
+"""Puts ParallelCluster into a local cloud, and what its nodes and clients need besides."""
 
 from __future__ import annotations
 

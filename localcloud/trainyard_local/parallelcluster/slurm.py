@@ -1,4 +1,4 @@
-"""Slurm of a cluster whose nodes come for jobs and go when they are idle, as ParallelCluster has it.
+"""Slurm of a cluster whose nodes come for jobs and go when they are idle, as ParallelCluster has.
 
 slurmctld calls two programs. They leave the nodes' names in a directory, where the cluster finds
 them.

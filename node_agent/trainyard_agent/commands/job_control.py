@@ -60,6 +60,10 @@ MAX_LOG_BYTES = 256 * 1024
 REASON = f"{OURS}: node lost"
 
 
+async def _at_once(run_id: str) -> None:
+    """There is nothing to wait for."""
+
+
 class JobControl:
     """Commands about runs. One command at a time for each run."""
 
@@ -79,12 +83,14 @@ class JobControl:
         watching: Watching,
         restores: Restores,
         secrets: Secrets | None = None,
+        settled: Callable[[str], Awaitable[None]] = _at_once,
     ) -> None:
+        """`settled`: waits for a job of the run that saves itself from a node that ends."""
         self._config, self._slurm, self._attempts = config, slurm, attempts
         self._follower, self._progress, self._table = follower, progress, table
         self._hosts, self._link, self._s3, self._checkpoints = hosts, link, s3, checkpoints
         self._secrets = secrets or Secrets(config.region)
-        self._watching, self._restores = watching, restores
+        self._watching, self._restores, self._settled = watching, restores, settled
         self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._background = Background()
         self._uploads = unpacking.Uploads(s3)
@@ -183,6 +189,7 @@ class JobControl:
         if attempt.state == "submitting" and await self._take_up(attempt):
             return attempt
         self._attempts.save(attempt, must=True, state="intent")
+        await self._settled(run_id)
         await self._end_older(run_id, number)
         script = await asyncio.to_thread(self._prepare, attempt, bundle, self._hosts.addresses())
         # Older processes have ended and the fence is up: nobody of ours writes to its files now.

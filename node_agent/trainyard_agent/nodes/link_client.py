@@ -35,9 +35,11 @@ class LinkClient:
         key: bytes,
         sample: Callable[[], dict[str, Any]],
         verdicts: Callable[[], dict[str, list[str]]],
+        notice: Callable[[], str | None] = lambda: None,
     ) -> None:
+        """`notice`: when EC2 takes this node back, if it said so."""
         self._config, self._key = config, key
-        self._sample, self._verdicts = sample, verdicts
+        self._sample, self._verdicts, self._notice = sample, verdicts, notice
         self._background = Background()
 
     async def run(self) -> None:
@@ -98,6 +100,8 @@ class LinkClient:
             verdicts = self._verdicts()
             if verdicts != sent:
                 message["verdicts"] = sent = verdicts
+            if (notice := self._notice()) is not None:
+                message["endsAt"] = notice
             frames.send(message)
             await asyncio.wait_for(frames.drain(), CONNECT_SECONDS)
             await asyncio.sleep(self._config.beat_seconds)

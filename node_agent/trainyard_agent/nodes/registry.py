@@ -22,7 +22,8 @@ class Registry:
     """link_server.Beats. Runs in the controller's event loop.
 
     on_linked: a node is linked; whether for the first time. on_restarted: a node was off and is
-    back, so whatever ran there before that moment (monotonic) is gone.
+    back, so whatever ran there before that moment (monotonic) is gone. on_notice: EC2 takes the
+    node's instance back at a time; it is said again with each beat.
     """
 
     def __init__(
@@ -34,10 +35,12 @@ class Registry:
         verdicts: Verdicts,
         on_linked: Callable[[str, bool], None],
         on_restarted: Callable[[str, float], None],
+        on_notice: Callable[[str, str, str], None] = lambda node, instance, at: None,
     ) -> None:
         self._reporter, self._table, self._silence = reporter, table, silence
         self._returns, self._verdicts = returns, verdicts
         self._on_linked, self._on_restarted = on_linked, on_restarted
+        self._on_notice = on_notice
         self._background = Background()
 
     def is_at(self, name: str, host: str, address: str) -> bool:
@@ -81,6 +84,8 @@ class Registry:
             if node.boot:
                 self._on_restarted(name, node.silent_since)
             node.boot = message["boot"][:64]
+        if isinstance(message.get("endsAt"), str):
+            self._on_notice(name, node.instance_id, message["endsAt"][:40])
         if isinstance(message.get("verdicts"), dict):
             self._verdicts.take(name, message["verdicts"])
 

@@ -14,8 +14,8 @@ from trainyard.domain.facts import evidence_of, is_dead
 from trainyard.domain.nodes import enough_nodes
 from trainyard.domain.problems import problem
 from trainyard.domain.records import Action, Attempt, Problem
-from trainyard.domain.words import signals
-from trainyard_contracts.events import AttemptEnded, Fact, NodeEvidence
+from trainyard.domain.words import signals, taken_back_sentence
+from trainyard_contracts.events import AttemptEnded, Fact, NodeEvidence, NodeLost
 
 #: A program that reports no steps and ended within this time did no work yet; one that ran for
 #: longer did, as far as anybody can tell.
@@ -389,6 +389,8 @@ def lost_sentence(fact: Fact, node: str) -> str:
 
     The fact's own line in the timeline has the agent's measurements.
     """
+    if isinstance(fact, NodeLost) and fact.taken_back_at is not None:
+        return taken_back_sentence(node, fact.taken_back_at)
     return f"Node {node} is lost: {signals(_evidence(fact, node))}."
 
 

@@ -19,6 +19,7 @@ from trainyard.domain.words import (
     mark,
     setup_sentence,
     size,
+    taken_back_sentence,
     waiting_sentence,
     whose,
 )
@@ -170,6 +171,8 @@ def _ended(event: events.AttemptEnded) -> str:
 
 
 def _lost(event: events.NodeLost) -> str:
+    if event.taken_back_at is not None:
+        return taken_back_sentence(event.about.node, event.taken_back_at)
     return f"Node {event.about.node} is lost: {describe(event.about)}."
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from trainyard_contracts.events import AttemptQueued, JobAhead, NodeEvidence
 
@@ -96,3 +97,8 @@ def signals(evidence: NodeEvidence | None) -> str:
     )
     of_daemon = {"down": "its Slurm daemon gives no answer", "up": "its Slurm daemon answers"}
     return f"{of_agent} and {of_daemon.get(daemon, 'its Slurm daemon does not answer')}"
+
+
+def taken_back_sentence(node: str, at: datetime) -> str:
+    """Of a spot instance."""
+    return f"EC2 takes the spot instance of node {node} back at {at:%H:%M:%S}."

@@ -1,0 +1,127 @@
+"""A node of ParallelCluster learns who it is from ParallelCluster's own files."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.support.lifecycle import CLUSTER, LIFECYCLE
+
+ARN = "arn:aws:cloudformation:eu-west-1:123456789012:stack/c/1a2b"
+OWN = {**CLUSTER, "sharedFilesystem": None, "sharedPath": "/fsx", "slurmSetup": "BackendsOwn"}
+ENVIRON = {"TRAINYARD_ADDRESS": "10.1.0.6", "TRAINYARD_NODE": "i-2"}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """The files of a worker."""
+    found = tmp_path / "root"
+    put(
+        found / "etc/parallelcluster/cfnconfig",
+        "stack_name=c\ncfn_node_type=ComputeFleet\ncfn_head_node_private_ip=10.1.0.5\n"
+        'cfn_scheduler_queue_name="gpu"\n',
+    )
+    put(found / "etc/parallelcluster/slurm_plugin/slurm_nodename", "gpu-dy-nodes-1\n")
+    facts = {"stack_arn": ARN, "head_node_private_ip": "10.1.0.5"}
+    put(found / "etc/chef/dna.json", json.dumps({"cluster": facts}))
+    return found
+
+
+def put(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def identify(scripts: SimpleNamespace, root: Path, role: str) -> Any:
+    return scripts.parallelcluster.identify(OWN, str(root), role, ENVIRON)
+
+
+def test_a_worker_has_slurms_name_and_its_queue_and_knows_the_head_node(
+    scripts: SimpleNamespace, root: Path
+) -> None:
+    me = identify(scripts, root, "worker")
+    assert (me.node_name, me.group, me.role) == ("gpu-dy-nodes-1", "gpu", "worker")
+    assert (me.instance_id, me.address, me.controller_address) == ("i-2", "10.1.0.6", "10.1.0.5")
+    assert me.cluster_arn == ARN
+
+
+def test_a_head_node_is_its_own_controller(scripts: SimpleNamespace, root: Path) -> None:
+    me = identify(scripts, root, "controller")
+    assert (me.node_name, me.controller_address) == ("ip-10-1-0-6", "10.1.0.6")
+    assert me.group == CLUSTER["controllerGroup"]
+
+
+def test_a_login_node_finds_the_head_node_where_its_set_up_left_it(
+    scripts: SimpleNamespace, root: Path
+) -> None:
+    put(root / "etc/parallelcluster/cfnconfig", "stack_name=c\ncfn_node_type=LoginNode\n")
+    me = identify(scripts, root, "login")
+    assert (me.controller_address, me.node_name) == ("10.1.0.5", "ip-10-1-0-6")
+
+
+@pytest.mark.parametrize(
+    ("missing", "words"),
+    [
+        ("etc/parallelcluster/cfnconfig", "cfnconfig is missing"),
+        ("etc/parallelcluster/slurm_plugin/slurm_nodename", "slurm_nodename is missing"),
+        ("etc/chef/dna.json", "dna.json is missing"),
+    ],
+)
+def test_a_file_that_is_not_there_is_named(
+    scripts: SimpleNamespace, root: Path, missing: str, words: str
+) -> None:
+    (root / missing).unlink()
+    with pytest.raises(scripts.node.StepFailed, match=words):
+        identify(scripts, root, "worker")
+
+
+def test_the_agent_is_told_that_nodes_come_and_go_and_that_slurm_is_not_ours(
+    scripts: SimpleNamespace, root: Path, bundle: Path
+) -> None:
+    environ = {**ENVIRON, "TRAINYARD_SHARED": "/shared", "TRAINYARD_PYTHON": "/python"}
+    me = identify(scripts, root, "controller")
+    node = scripts.node.Node(str(root), bundle, OWN, me, environ)
+    config = scripts.step_install.agent_config(node)
+    assert (config["nodesComeAndGo"], config["jobEndHook"]) == (True, None)
+    assert config["sharedPath"] == "/fsx"
+
+
+def test_nothing_is_mounted_by_us_and_what_is_missing_is_said(
+    scripts: SimpleNamespace, root: Path, bundle: Path
+) -> None:
+    me = identify(scripts, root, "worker")
+    there = scripts.node.Node("", bundle, {**OWN, "sharedPath": "/"}, me, {})
+    scripts.step_mounts.mounted_already(there)
+    nowhere = scripts.node.Node("", bundle, {**OWN, "sharedPath": str(root)}, me, {})
+    with pytest.raises(scripts.node.StepFailed, match="nothing is mounted"):
+        scripts.step_mounts.mounted_already(nowhere)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["clusters/c/1", "worker"], "FAILED in step 'arguments': 'clusters/c/1' must be s3://"),
+        (["s3://b/c/1", "boss"], "'boss' must be controller, worker or login"),
+        (["s3://b/c/1", "worker"], "FAILED in step 'bundle': s3://b/c/1 cannot be copied"),
+    ],
+)
+def test_the_script_says_in_one_line_why_it_failed(
+    tmp_path: Path, words: list[str], why: str
+) -> None:
+    put(tmp_path / "bin/aws", "#!/bin/sh\necho 'fatal error: Access Denied' >&2\nexit 1\n")
+    (tmp_path / "bin/aws").chmod(0o755)
+    environ = {
+        "PATH": f"{tmp_path}/bin:{os.environ['PATH']}",
+        "TRAINYARD_ROOT": str(tmp_path / "root"),
+        "TRAINYARD_PYTHON": "/usr/bin/python3",
+    }
+    argv = ["bash", str(LIFECYCLE / "parallelcluster_node.sh"), *words]
+    done = subprocess.run(argv, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert why in done.stdout.splitlines()[-1]
