@@ -70,7 +70,9 @@ def _field(node: yaml.Node | None, name: str) -> yaml.Node | None:
     return next((value for key, value in node.value if key.value == name), None)
 
 
-def read_spec(path: str, kind: Literal["run", "cluster"] | None = None) -> dict[str, Any]:
+def read_spec(
+    path: str, kind: Literal["run", "cluster", "filesystem"] | None = None
+) -> dict[str, Any]:
     """The spec in the file, or on standard input for '-', of that kind or of any.
 
     Raises InvalidInput.
