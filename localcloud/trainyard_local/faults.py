@@ -30,10 +30,6 @@ from trainyard_local.sessions.service import CUT_MOMENTS, CUT_WAYS
 from trainyard_local.training_jobs import faults as job_faults
 from trainyard_local.training_jobs.service import of as jobs_of
 
-#: What trainyard_trainers names a rank that it forked.
-RANK_NAME = re.compile(r"trainer-\d+")
-#: A process beside each rank; without it training goes on.
-CHECKPOINT_WRITER = "checkpoint-save"
 #: No fault that passes by itself lasts longer.
 MAX_SECONDS = 3600
 RUN_ID = re.compile(r"run-[0-9a-z]+")
@@ -276,28 +272,14 @@ def kill_process(cluster: ClusterOfNodes, request: Mapping[str, Any]) -> dict[st
     process.
     """
     node = _working_node(cluster, request)
-    jobs = [
-        process
-        for process in _job_processes(node, request.get("run"))
-        if process.name != CHECKPOINT_WRITER
-    ]
+    jobs = _job_processes(node, request.get("run"))
     if not jobs:
         _run_directory(cluster, request.get("run"))
         raise NotNow(
             f"run: no process of {request.get('run') or 'any run'} runs on {node.name} now; "
             "leave out the node, or wait"
         )
-    parents = {process.parent for process in jobs}
-    ranks = [
-        process
-        for process in jobs
-        if "LOCAL_RANK" in process.environment or RANK_NAME.fullmatch(process.name)
-    ]
-    # srun forks a helper that has no part in training.
-    innermost = [
-        process for process in jobs if process.pid not in parents and process.name != "srun"
-    ]
-    victim = (ranks or innermost or jobs)[0]
+    victim = node_processes.worker_of(jobs)
     node_processes.kill_pids([victim.pid])
     return {
         "node": node.name,

@@ -221,6 +221,7 @@ def _machine_nodes(cloud: LocalCloud, image: Path, serving: assembly.Serving) ->
 def _install_nodes(cloud: LocalCloud, kind: NodeKind | None) -> Sessions:
     """SageMaker and Session Manager, backed by real nodes and hosts, and their prices."""
     from trainyard_local import faults
+    from trainyard_local.fsx import http as fsx
     from trainyard_local.hyperpod import prices
     from trainyard_local.hyperpod import service as hyperpod
     from trainyard_local.parallelcluster import service as parallelcluster
@@ -229,6 +230,7 @@ def _install_nodes(cloud: LocalCloud, kind: NodeKind | None) -> Sessions:
     from trainyard_local.training_jobs import service as training_jobs
 
     cloud.services[prices.SERVICE] = partial(prices.answer, cloud)
+    fsx.install(cloud)
     pods = hyperpod.install(cloud, kind=kind)
     parallelcluster.install(cloud, pods.ports)
     jobs = training_jobs.install(cloud)

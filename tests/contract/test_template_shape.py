@@ -225,6 +225,7 @@ def test_facts_come_from_agents_on_our_bus_and_from_aws_on_the_default_bus(
                 "SageMaker HyperPod Cluster State Change",
                 "SageMaker HyperPod Cluster Node Health Event",
                 "SageMaker HyperPod Cluster Event",
+                "SageMaker Training Job State Change",
             ],
         },
     ]

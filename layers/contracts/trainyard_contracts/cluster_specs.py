@@ -10,13 +10,15 @@ from typing_extensions import TypeAliasType
 from .by_backend import ByBackend
 from .hyperpod import ClusterStateChange, HyperPodClusterSpec
 from .parallelcluster import ParallelClusterSpec
+from .training_job import TrainingJobClusterSpec, TrainingJobStateChange
 
 #: One entry for each backend. The first is that of a spec that names none.
 ClusterSpec = TypeAliasType(
-    "ClusterSpec", Annotated[HyperPodClusterSpec | ParallelClusterSpec, ByBackend()]
+    "ClusterSpec",
+    Annotated[HyperPodClusterSpec | ParallelClusterSpec | TrainingJobClusterSpec, ByBackend()],
 )
 #: Events of AWS that are read by a class.
-BACKEND_EVENTS: tuple[type[BaseModel], ...] = (ClusterStateChange,)
+BACKEND_EVENTS: tuple[type[BaseModel], ...] = (ClusterStateChange, TrainingJobStateChange)
 _READER: TypeAdapter[ClusterSpec] = TypeAdapter(ClusterSpec)
 
 

@@ -144,7 +144,7 @@ class Cluster(ClusterOfNodes):
 
     @property
     def shared(self) -> Path:
-        """The directory that stands for the shared filesystem.
+        """The directory in the place of the shared filesystem.
 
         FSx outlives its clusters, and is the same for all that name it.
         """
@@ -152,7 +152,9 @@ class Cluster(ClusterOfNodes):
         if lustre is None:
             return self.directory / "shared"
         name = f"{lustre['DnsName']}/{lustre['MountName']}"
-        return self.cloud.state_dir / "fsx" / hashlib.sha256(name.encode()).hexdigest()[:16]
+        found = self.cloud.state_dir / "fsx" / hashlib.sha256(name.encode()).hexdigest()[:16]
+        # One that FSx made has a directory by its id, and this name leads there.
+        return found.parent / found.readlink() if found.is_symlink() else found
 
     @property
     def shared_path(self) -> str:

@@ -63,7 +63,7 @@ class ClusterOfNodes:
 
     @property
     def shared(self) -> Path:
-        """The directory that is the nodes' shared filesystem."""
+        """The directory in the place of the shared filesystem."""
         raise NotImplementedError
 
     def role(self, group: str) -> str:

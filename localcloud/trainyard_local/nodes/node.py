@@ -76,7 +76,7 @@ class Node:
     message: str = ""
     powered: bool = False
     frozen: bool = False
-    #: The directory that stands for the shared filesystem, and where its programs find it.
+    #: The directory in the place of the shared filesystem, and where its programs find it.
     mounted: tuple[Path, str] | None = None
     launched_at: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
 

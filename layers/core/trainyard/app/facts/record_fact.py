@@ -319,6 +319,8 @@ def _backend_event(ports: Ports, backend: str, kind: str, read: BackendEvent | s
         return Recorded("dropped", read, kind)
     if found := mistakes(read.fact):
         return Recorded("dropped", _malformed(found), kind)
+    if read.run_id:
+        return _job_event(ports, kind, read)
     if not _NAME.fullmatch(read.cluster_name):
         return Recorded("dropped", "malformed: the cluster's name", kind)
     try:
@@ -349,6 +351,35 @@ def _backend_event(ports: Ports, backend: str, kind: str, read: BackendEvent | s
         read.fact.id,
         cluster.name,
         woken=(cluster.name,) if woken else (),
+    )
+
+
+def _job_event(ports: Ports, kind: str, read: BackendEvent) -> Recorded:
+    """Record what a backend says of the job of a run's attempt."""
+    try:
+        run = ports.runs.get(read.run_id)
+        cluster = ports.clusters.get(run.cluster_name)
+    except (RunNotFound, ClusterNotFound):
+        return Recorded("dropped", "not a job of a run of ours", kind, read.fact.id)
+    if not cluster.spec.nodes_come_with_jobs:
+        return Recorded("dropped", "the run has no such job", kind, read.fact.id, cluster.name)
+    return record_job_fact(ports, run, read.fact)
+
+
+def record_job_fact(ports: Ports, run: Run, fact: Fact) -> Recorded:
+    """Record a fact of the job of one of the run's attempts, once, and wake the run."""
+    number, kind = attempt_of(fact), type_of(fact)
+    if all(attempt.number != number for attempt in run.attempts):
+        reason = f"the run has no attempt {number}"
+        return Recorded("dropped", reason, kind, fact.id, run.cluster_name, run.id)
+    if run.terminal:
+        reason = f"the run is {run.status}"
+        return Recorded("dropped", reason, kind, fact.id, run.cluster_name, run.id)
+    line = sentence(fact)
+    ports.runs.record(run.id, fact, line)
+    woken = wake_run(ports, run.id, type(fact))
+    return Recorded(
+        "recorded", line, kind, fact.id, run.cluster_name, run.id, (run.id,) if woken else ()
     )
 
 

@@ -207,7 +207,11 @@ class HyperPod:
 
     def remains(self) -> list[Remains]:
         found = self._roles.below(places.roles_path(self._settings.stage))
-        return [Remains(NAME, *names.cluster_of_role(role.path), role.created_at) for role in found]
+        return [
+            Remains(NAME, *names.cluster_of_role(role.path), role.created_at)
+            for role in found
+            if not role.path.startswith(places.job_roles_path(self._settings.stage))
+        ]
 
     def tagged(self) -> list[BackendCluster]:
         found = []

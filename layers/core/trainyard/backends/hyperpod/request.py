@@ -103,7 +103,7 @@ def cluster_file(cluster: Cluster, settings: HyperPodSettings) -> ClusterFile:
         environment=spec.environment,
         users=spec.users,
         s3_mounts=spec.s3_mounts,
-        shared_filesystem=spec.shared_filesystem,
+        shared_filesystem=spec.shared_filesystem.changed(filesystem=None),
         slurm_setup=spec.slurm_setup,
         controller_group=_names(spec, "controller")[0],
         worker_groups=[
@@ -209,7 +209,7 @@ def _storage(spec: HyperPodClusterSpec, group: InstanceGroup) -> list[dict[str, 
     return storage
 
 
-def _lustre(shared: SharedFilesystem) -> dict[str, str]:
+def _lustre(shared: SharedFilesystem) -> dict[str, Any]:
     return {
         "DnsName": shared.dns_name,
         "MountName": shared.mount_name,
