@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from pydantic import ValidationError
 
 from trainyard_cli.problems import InvalidInput
+from trainyard_contracts.cluster_base import GroupBase
 from trainyard_contracts.cluster_parts import Network, SharedFilesystem
 from trainyard_contracts.cluster_specs import ClusterSpec, read_cluster_spec
 from trainyard_contracts.hyperpod import HyperPodClusterSpec, InstanceGroup
+from trainyard_contracts.parallelcluster import ParallelClusterSpec
 from trainyard_contracts.specs import JobSpec, RunSpec
 
 from ..upload.workdir import as_uploaded
@@ -58,6 +61,24 @@ class Scope:
         return self.cluster if isinstance(self.cluster, HyperPodClusterSpec) else None
 
     @property
+    def parallelcluster(self) -> ParallelClusterSpec | None:
+        """The cluster where it is ParallelCluster's."""
+        return self.cluster if isinstance(self.cluster, ParallelClusterSpec) else None
+
+    @property
+    def nodes(self) -> Sequence[GroupBase]:
+        """Groups of any backend that doctor knows."""
+        return self.cluster.groups() if self.cluster and not self.unknown_backend else []
+
+    @property
+    def ec2_types(self) -> list[str]:
+        """Of every node, as EC2 names them."""
+        if (spec := self.parallelcluster) is not None:
+            people = [pool.instance_type for pool in spec.login_nodes]
+            return sorted({spec.head_node.instance_type, *spec.instance_types(), *people})
+        return sorted({group.ec2_type for group in chain.from_iterable(self.ways)})
+
+    @property
     def ways(self) -> list[list[InstanceGroup]]:
         """The groups as each way of the spec has them; as they stand where it names no ways."""
         ways = self.cluster.ways if self.cluster is not None else []
@@ -69,7 +90,8 @@ class Scope:
     def unknown_backend(self) -> str | None:
         """The cluster's backend where doctor does not know its instances."""
         spec = self.cluster
-        return None if spec is None or isinstance(spec, HyperPodClusterSpec) else spec.backend
+        known = (HyperPodClusterSpec, ParallelClusterSpec)
+        return None if spec is None or isinstance(spec, known) else spec.backend
 
     @property
     def filesystem(self) -> SharedFilesystem | None:
@@ -87,11 +109,17 @@ class Scope:
         """Of the spec, else of the stack's parameters."""
         if self.network is not None:
             return list(self.network.subnet_ids)
+        if (spec := self.parallelcluster) is not None:
+            queues = [subnet for queue in spec.queues for subnet in queue.subnet_ids]
+            people = [pool.subnet_id for pool in spec.login_nodes]
+            return sorted({spec.head_node.subnet_id, *queues, *people})
         return _listed(account.parameters.get("SubnetIds"))
 
     def security_groups(self, account: Account) -> list[str]:
         if self.network is not None:
             return list(self.network.security_group_ids)
+        if self.parallelcluster is not None:
+            return []  # it makes its own
         return _listed(account.parameters.get("SecurityGroupIds"))
 
     def field(self, name: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
 
 from ..account import Account
 from ..findings import Finding
@@ -15,8 +14,7 @@ def check(account: Account, scope: Scope) -> Iterator[Finding]:
     if scope.unknown_backend is not None:
         yield _unknown(scope, scope.unknown_backend)
     zones = {subnet["AvailabilityZone"] for subnet in subnets_of(account, scope)}
-    groups = chain.from_iterable(scope.ways)
-    types = sorted({group.instance_type.removeprefix("ml.") for group in groups})
+    types = scope.ec2_types
     if not types:
         return
     offered = list(
@@ -59,4 +57,4 @@ def _unknown(scope: Scope, backend: str) -> Finding:
 
 
 def _finding(kind: str, problem: str, remedy: str) -> Finding:
-    return Finding("offerings", "failure", f"instance type ml.{kind}", problem, remedy)
+    return Finding("offerings", "failure", f"instance type {kind}", problem, remedy)

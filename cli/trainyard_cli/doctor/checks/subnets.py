@@ -12,13 +12,13 @@ from ..scope import Scope
 #: Large GPU types take this many addresses each (Developer Guide, HyperPod prerequisites: P5 takes
 #: 32).
 ADDRESSES = {
-    "ml.p5.": 32,
-    "ml.p5e.": 32,
-    "ml.p5en.": 32,
-    "ml.p6": 32,
-    "ml.trn1": 8,
-    "ml.trn2": 16,
-    "ml.p4": 4,
+    "p5.": 32,
+    "p5e.": 32,
+    "p5en.": 32,
+    "p6": 32,
+    "trn1": 8,
+    "trn2": 16,
+    "p4": 4,
 }
 
 
@@ -42,9 +42,7 @@ def check(account: Account, scope: Scope) -> Iterator[Finding]:
         yield _finding(
             ", ".join(wanted), "they lie in more than one VPC", "Take subnets of one VPC"
         )
-    need = sum(
-        (group.count + group.spares) * _addresses(group.instance_type) for group in scope.groups
-    )
+    need = sum((group.count + group.spares) * _addresses(group.ec2_type) for group in scope.nodes)
     free = sum(int(subnet["AvailableIpAddressCount"]) for subnet in found)
     if found and free < need:
         yield _finding(

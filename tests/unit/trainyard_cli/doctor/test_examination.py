@@ -253,7 +253,8 @@ def test_a_secret_of_the_console_names_the_accounts_own_key_and_is_sound() -> No
 
 
 def test_every_check_has_a_planted_fault() -> None:
-    assert {one[0] for one in PLANTED} == set(names())
+    of_queues_alone = {"parallelcluster"}  # its faults are planted below
+    assert {one[0] for one in PLANTED} | of_queues_alone == set(names())
 
 
 def test_endpoints_for_every_service_are_as_good_as_a_nat() -> None:
@@ -434,3 +435,78 @@ def test_settings_of_aws_that_cannot_be_read_are_told_and_no_traceback(
     told = capsys.readouterr()
     assert "nobody" in told.err + told.out or "/etc/passwd" in told.err + told.out
     assert "Traceback" not in told.err
+
+
+QUEUES: dict[str, Any] = {
+    "name": "demo",
+    "backend": "parallelcluster",
+    "headNode": {"instanceType": "c5.xlarge", "subnetId": SUBNET},
+    "queues": [
+        {"name": "q", "instanceTypes": ["c5.4xlarge"], "max": 2, "subnetIds": [SUBNET]},
+    ],
+    "sharedStorage": [{"name": "s", "mountPath": "/fsx", "fsx": {"capacityGib": 1200}}],
+}
+API = "https://abcdefghij.execute-api.us-west-2.amazonaws.com/prod"
+
+
+def of_queues(url: str = API, api: Any = None, **changes: Any) -> dict[str, list[str]]:
+    """What doctor finds of a cluster of queues: the problems of each check."""
+    account = RecordedAccount()
+    stack = first(account.answers, "cloudformation:DescribeStacks", "Stacks")
+    stack["Parameters"].append({"ParameterKey": "ParallelClusterApiUrl", "ParameterValue": url})
+    sound_api = {"id": "abcdefghij", "tags": {"parallelcluster:version": "3.16.1"}}
+    account.answers["apigateway:GetRestApi"] = api or sound_api
+    found: dict[str, list[str]] = {}
+    for one in examine(account, Scope.of({**QUEUES, **changes})):
+        found.setdefault(one.check, []).append(one.problem)
+    return found
+
+
+def test_of_a_sound_cluster_of_queues_only_quotas_are_not_known() -> None:
+    assert of_queues() == {
+        "parallelcluster": [
+            "doctor does not compare the queues with the quotas of vCPUs (on demand and spot)"
+        ]
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"url": ""}, "ParallelClusterApiUrl is empty"),
+        (
+            {"api": NotAnswered("apigateway:GetRestApi", "NotFoundException", "no")},
+            "has no API 'abcdefghij'",
+        ),
+        ({"api": {"tags": {"parallelcluster:version": "3.11.0"}}}, "version '3.11.0'"),
+        (
+            {
+                "api": {
+                    "tags": {"parallelcluster:version": "3.16.1"},
+                    "policy": "... *:*/ParallelClusterApiUserRole-1* ...",
+                }
+            },
+            "lets only the role ParallelClusterApiUserRole",
+        ),
+    ],
+)
+def test_what_keeps_parallelclusters_api_from_being_called_is_found(
+    given: dict[str, Any], words: str
+) -> None:
+    assert words in of_queues(**given)["parallelcluster"][0]
+
+
+def test_types_and_subnets_of_queues_are_looked_up() -> None:
+    queue = {**QUEUES["queues"][0], "instanceTypes": ["c7a.4xlarge"]}
+    found = of_queues(queues=[queue])
+    assert found["offerings"] == ["us-west-2 does not offer it at all"]
+    missing = {**QUEUES["queues"][0], "subnetIds": ["subnet-0123456789abcdeff"]}
+    assert found.keys() & {"subnets"} == set()
+    assert of_queues(queues=[missing])["subnets"] == ["there is no such subnet in us-west-2"]
+
+
+def test_the_version_is_the_one_that_the_backend_speaks() -> None:
+    from trainyard.backends.parallelcluster import refusals
+    from trainyard_cli.doctor.checks import parallelcluster
+
+    assert parallelcluster.VERSION == refusals.VERSION

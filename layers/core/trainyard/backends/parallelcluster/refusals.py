@@ -26,7 +26,8 @@ NO_STACK = (
     f"{VERSION}) in this account and region, and give its address to Trainyard's stack."
 )
 _NOT_ALLOWED = (
-    "Let Trainyard's functions call the API: execute-api:Invoke on ParallelCluster's API, in the "
+    "Let Trainyard's functions call the API. Its own policy lets nobody but a role of its stack do "
+    "so, unless that stack has CreateApiUserRole=false; else execute-api:Invoke is missing in the "
     "template's permissions."
 )
 _TOO_LATE = "The API's function has 30 seconds for everything. Ask again in a minute."
