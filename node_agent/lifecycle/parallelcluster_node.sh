@@ -1,6 +1,6 @@
 #!/bin/bash
-# Turns a node of ParallelCluster into one of ours. ParallelCluster runs it as root on the head
-# node, on workers and on login nodes, at the end of their configuration (OnNodeConfigured).
+# Turns a node of ParallelCluster into one of ours. ParallelCluster runs it as root on each node, at
+# the end of the node's configuration (OnNodeConfigured).
 # usage: parallelcluster_node.sh s3://BUCKET/PREFIX controller|worker|login [neuron]
 # What it prints goes to the log that ParallelCluster sends to CloudWatch, and to lifecycle.log on
 # the node. It may run again, also after it was cut off at any line.
@@ -69,7 +69,15 @@ set_up() {
     fail services "start-services ended with an error: $(tail -n 1 "$log_dir/lifecycle.log")"
     return
   fi
+  [[ $role != controller ]] || reconfigure
   say "node set up"
+}
+
+# slurmctld started before our hook at a job's end was there, and took it for a mistake.
+reconfigure() {
+  local path=$PATH:/opt/slurm/bin
+  PATH=$path timeout 60 scontrol reconfigure ||
+    say "WARNING: slurmctld does not answer: ends of jobs are noticed more slowly"
 }
 
 # The callers of these functions look at their status, and bash then stops at no error by itself.
