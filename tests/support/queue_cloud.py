@@ -71,7 +71,8 @@ class QueueCloud:
     def states(self, cluster: str) -> dict[str, str]:
         """Slurm's states of its nodes, by their names."""
         lines = self.slurm(cluster, "sinfo", "-h", "-N", "-o", "%N %T").splitlines()
-        return dict(line.split() for line in lines)
+        pairs = (line.split() for line in lines)
+        return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
 
     def workers(self, cluster: str, queue: str) -> list[str]:
         """Instances of the queue that run."""

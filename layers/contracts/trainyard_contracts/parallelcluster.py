@@ -24,8 +24,8 @@ LOCAL_SCRATCH = "/local_scratch"
 #: MAX_EXISTING_STORAGE_COUNT, MAX_EBS_COUNT).
 NEW_AT_MOST = {"fsx": 1, "efs": 1, "ebs": 5}
 EXISTING_AT_MOST = {"fsx": 20, "efs": 20, "ebs": 5}
-#: A run's own cluster gets six letters of the run's id and a hyphen, within 60.
-NAME_AT_MOST = 60
+#: ParallelCluster takes 60. A run's own cluster gets a hyphen and six letters of the run's id.
+NAME_AT_MOST = 53
 #: The name of the head node's group; no queue can have it, for it is no lower-case name.
 HEAD_NODE = "HeadNode"
 
@@ -67,7 +67,8 @@ class ParallelClusterSpec(SlurmCluster):
             )
         if len(self.name) > NAME_AT_MOST:
             raise ValueError(
-                f"name: has {len(self.name)} characters; ParallelCluster takes {NAME_AT_MOST}"
+                f"name: has {len(self.name)} characters; give {NAME_AT_MOST} at most, for "
+                "ParallelCluster takes 60 with those that a run's own cluster gets"
             )
         if len(self.name) < 2:
             raise ValueError("name: ParallelCluster wants two characters at least; give a longer")

@@ -1,4 +1,4 @@
-"""What every cluster of local nodes has, whichever service of AWS it plays."""
+"""What every cluster of local nodes has, whatever service of AWS it plays: nodes, threads, an end."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class ClusterOfNodes:
 
     @property
     def shared(self) -> Path:
-        """The directory that is the nodes' shared filesystem."""
+        """The directory in the place of the shared filesystem."""
         raise NotImplementedError
 
     def role(self, group: str) -> str:

@@ -13,6 +13,8 @@ from trainyard_local.training_jobs.job import TrainingJob
 from trainyard_local.training_jobs.service import TrainingJobs
 
 Request = Mapping[str, Any]
+#: SageMaker's name of a type has 'ml.' before EC2's.
+TYPE = re.compile(r"(ml\.)?[a-z][a-z0-9-]*\.[a-z0-9-]+")
 _TYPE = re.compile(r"(ml\.)?[a-z][a-z0-9-]*\.[a-z0-9-]+")
 
 

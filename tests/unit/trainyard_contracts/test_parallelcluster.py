@@ -63,7 +63,7 @@ FSX: Json = {"name": "scratch", "mountPath": "/fsx", "fsx": {"capacityGib": 1200
 
 MISTAKES: list[tuple[Json, str, str]] = [
     (spec(name="1st"), "name", "begins with a digit"),
-    (spec(name="a" * 61), "name", "takes 60"),
+    (spec(name="a" * 54), "name", "takes 60"),
     (spec(name="a"), "name", "two characters"),
     (spec(region="us-east-1"), "region", "not a known field"),
     (spec(image={"os": "alinux2"}), "image.os", "alinux2023"),

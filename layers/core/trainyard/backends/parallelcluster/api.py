@@ -24,6 +24,8 @@ from trainyard.domain import errors
 
 #: API Gateway waits 29 seconds for its function, whose own limit is 30.
 TIMEOUT_SECONDS = 31.0
+#: Somebody waits for the answer to a dry run, through a function that has 29 seconds itself.
+DRY_RUN_SECONDS = 22.0
 _CONNECT_SECONDS = 3.0
 _DRY_RUN_SUCCEEDED = 412
 A = TypeVar("A", bound=BaseModel)
@@ -81,6 +83,7 @@ class ParallelClusterApi:
         self._region = region
         self._credentials = credentials
         self._send = send or over_http()
+        self._send_dry = send or over_http(DRY_RUN_SECONDS)
 
     def create(self, name: str, configuration: str, *, rollback: bool = True) -> answers.Accepted:
         body = {"clusterName": name, "clusterConfiguration": configuration}
@@ -148,7 +151,7 @@ class ParallelClusterApi:
             asked["nextToken"] = page.next_token
 
     def _dry(self, method: str, path: str, body: Mapping[str, Any]) -> DryRun:
-        reply = self._request(method, path, {"dryrun": "true"}, body)
+        reply = self._request(method, path, {"dryrun": "true"}, body, self._send_dry)
         said = Refused.of(f"{method} {path}", reply.status, reply.body)
         if reply.status != _DRY_RUN_SUCCEEDED:
             raise refusals.refused(said)
@@ -172,7 +175,12 @@ class ParallelClusterApi:
             raise refusals.unreadable(refusal, unread) from unread
 
     def _request(
-        self, method: str, path: str, query: Mapping[str, str], body: Mapping[str, Any] | None
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: Mapping[str, Any] | None,
+        send: Transport | None = None,
     ) -> Reply:
         words = urlencode({"region": self._region, **query}, quote_via=quote, safe="")
         data = b"" if body is None else json.dumps(body).encode()
@@ -183,7 +191,7 @@ class ParallelClusterApi:
             headers={"content-type": "application/json", "accept": "application/json"},
         )
         SigV4Auth(self._credentials(), "execute-api", self._region).add_auth(request)
-        return self._send(request)
+        return (send or self._send)(request)
 
 
 def _path(name: str, *more: str) -> str:
