@@ -1,4 +1,4 @@
-"""What every cluster of local nodes has, whatever service of AWS it plays: nodes, threads, an end."""
+"""What every cluster of local nodes has, of whatever service of AWS: nodes, threads, an end."""
 
 from __future__ import annotations
 
