@@ -142,13 +142,19 @@ def main(argv: Sequence[str] | None = None) -> int:
                 found = play(Stage(system, adapter, expected), kind, number)
                 report["rounds"].append(asdict(found))
                 print(json.dumps(asdict(found)), file=sys.stderr, flush=True)
-    report["kinds"] = [figures(kind, report["rounds"]) for kind, _ in chosen]
-    report["reached"] = bool(chosen) and all(map(reached, report["kinds"]))
+                write(report, [kind for kind, _ in chosen], arguments)
+    print(json.dumps(report["kinds"], indent=2))
+    return 0 if report["reached"] else 1
+
+
+def write(report: dict[str, Any], kinds: Sequence[Kind], arguments: argparse.Namespace) -> None:
+    """What was measured so far; rounds that are missing count as not reached."""
+    report["kinds"] = [figures(kind, report["rounds"]) for kind in kinds]
+    whole = all(found["rounds"] == arguments.rounds for found in report["kinds"])
+    report["reached"] = whole and all(map(reached, report["kinds"]))
     report["machine"]["loadAverageAtEnd"] = list(os.getloadavg())
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_text(json.dumps(report, indent=2) + "\n")
-    print(json.dumps(report["kinds"], indent=2))
-    return 0 if report["reached"] else 1
 
 
 def figures(kind: Kind, rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
