@@ -23,7 +23,7 @@ OPERATIONS: Operations = {
             DescribeEventBus DescribeRule ListEventBuses ListRules ListTargetsByRule PutEvents
         """,
         "iam": """
-            CreatePolicy CreateRole DeletePolicy DeleteRole DeleteRolePolicy GetPolicy
+            AttachRolePolicy CreatePolicy CreateRole DeletePolicy DeleteRole DeleteRolePolicy GetPolicy
             GetPolicyVersion GetRole GetRolePolicy ListAttachedRolePolicies ListPolicies
             ListRolePolicies ListRoles PutRolePolicy TagPolicy
         """,
