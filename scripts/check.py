@@ -18,6 +18,7 @@ PACKAGES = (
     "layers/core/trainyard",
     "node_agent/trainyard_agent",
     "job_library/trainyard_job",
+    "job_library/trainyard_container",
     "trainers/trainyard_trainers",
     "localcloud/sam_on_moto",
     "localcloud/trainyard_local",
@@ -30,6 +31,7 @@ ON_NODES = (
     "layers/contracts/trainyard_contracts",
     "node_agent/trainyard_agent",
     "job_library/trainyard_job",
+    "job_library/trainyard_container",
     "trainers/trainyard_trainers",
     *map(str, sorted(LIFECYCLE.glob("*.py"))),
 )

@@ -93,11 +93,12 @@ def read_spec(
             "Put dates and the like in quotes",
         ) from error
     # The other kind's file is a common slip, and its fields would be refused one by one.
-    if kind == "run" and "instanceGroups" in document and "job" not in document:
+    of_a_cluster = bool({"instanceGroups", "queues"} & set(document))
+    if kind == "run" and of_a_cluster and "job" not in document:
         raise InvalidInput(
             "This is a cluster's spec, not a run's", path, f"trainyard cluster create {path}"
         )
-    if kind == "cluster" and "job" in document and "instanceGroups" not in document:
+    if kind == "cluster" and "job" in document and not of_a_cluster:
         raise InvalidInput(
             "This is a run's spec, not a cluster's", path, f"trainyard run submit {path}"
         )

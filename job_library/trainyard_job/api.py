@@ -30,7 +30,7 @@ from .common.curves import MOST_NAMES, Curves
 from .common.exits import CheckpointFailed, ConfigError
 from .common.progress import Progress
 from .common.signals import Requests
-from .ranks import process_group
+from .ranks import courier, process_group
 from .ranks.meeting import WAIT_SECONDS, Meeting
 from .ranks.place import Place
 
@@ -58,7 +58,7 @@ class Job:
         self.attempt = attempt
         self.place = place
         self.pid = os.getpid()
-        self._meeting = Meeting(attempt.attempt_dir / "meeting", place, wait_seconds=wait_seconds)
+        self._meeting = _meeting(attempt, place, wait_seconds)
         self._joined = False
         self._lock: int | None = None
         self._requests = _requests()
@@ -217,6 +217,14 @@ class Job:
         if self._progress is not None and self._curves is not None and self.pid == os.getpid():
             self._progress.flush()
             self._curves.flush()
+
+
+def _meeting(attempt: Attempt, place: Place, wait_seconds: float) -> Meeting:
+    """In the attempt's directory, or at the courier's where the hosts share none."""
+    directory, board = attempt.attempt_dir / "meeting", None
+    if place.world_size > 1 and (found := courier.current()) is not None:
+        board = courier.CourierBoard(found, place.rank, courier.carrier(attempt.run_dir))
+    return Meeting(directory, place, wait_seconds=wait_seconds, board=board)
 
 
 def _requests() -> Requests:

@@ -26,6 +26,8 @@ ALLOWED: dict[tuple[str, str], str] = {
     # Libraries that know no other way.
     ("node_agent/build_packages.py", "entry.external_attr"): "zipfile",
     ("node_agent/build_packages.py", "entry.compress_type"): "zipfile",
+    ("layers/core/trainyard/backends/training_job/source.py", "entry.size"): "tarfile",
+    ("layers/core/trainyard/backends/training_job/source.py", "entry.mode"): "tarfile",
     ("node_agent/trainyard_agent/daemon.py", "threading.excepthook"): "threading",
     ("job_library/trainyard_job/transformers.py", "control.should_save"): "transformers",
     ("job_library/trainyard_job/transformers.py", "control.should_training_stop"): "transformers",

@@ -14,7 +14,8 @@ DOCS = ROOT / "docs"
 PACKAGES = {
     "layers/contracts/": "trainyard_contracts",
     "node_agent/trainyard_agent/": "trainyard_agent",
-    "job_library/": "trainyard_job",
+    "job_library/trainyard_job/": "trainyard_job",
+    "job_library/trainyard_container/": "trainyard_container",
     "trainers/": "trainyard_trainers",
     "localcloud/sam_on_moto/": "sam_on_moto",
     "localcloud/trainyard_local/": "trainyard_local",

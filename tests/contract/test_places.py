@@ -16,6 +16,7 @@ from tests.support.repository import ROOT
 
 from trainyard.domain.recipes import BATCH_SCRIPT
 from trainyard_agent.jobs.attempt_files import job_marks, write_attempt
+from trainyard_container import events as container_events
 from trainyard_contracts import places
 from trainyard_contracts.events import SOURCE
 from trainyard_contracts.files import ClusterFile, JobBundle, LaunchReport, Progress
@@ -35,6 +36,8 @@ SPELT = (
 #: Who may not import them (`pyproject.toml`), or where a word stands for something else.
 ELSEWHERE = {
     "layers/contracts/trainyard_contracts/events.py: trainyard.agent": "beside the events' classes",
+    "job_library/trainyard_container/events.py: trainyard.agent": "where there is no pydantic",
+    "job_library/trainyard_container/host_part.py: output": "SageMaker's own directory",
     "node_agent/lifecycle/node.py: cluster.json": "a lifecycle script",
     "localcloud/trainyard_local/faults.py: manifest.json": "the local cloud",
     "localcloud/trainyard_local/faults.py: runs": "the local cloud",
@@ -107,6 +110,7 @@ def test_the_batch_script_looks_for_nodes_in_the_file_that_the_agent_writes() ->
 
 def test_the_template_names_the_agents_events_as_the_contracts_do() -> None:
     text = (ROOT / "template.yaml").read_text()
+    assert container_events.SOURCE == SOURCE
     assert text.count(f"source: [{SOURCE}]") == text.count(f'"events:source": {SOURCE}}}') == 1
 
 

@@ -12,6 +12,7 @@ PACKAGES = (
     "layers/core/trainyard",
     "node_agent/trainyard_agent",
     "job_library/trainyard_job",
+    "job_library/trainyard_container",
     "trainers/trainyard_trainers",
     "localcloud/sam_on_moto",
     "localcloud/trainyard_local",

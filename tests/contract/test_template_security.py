@@ -72,7 +72,8 @@ def test_every_action_of_every_role_exists() -> None:
 CLIENTS = {
     "_dynamodb": "dynamodb", "_s3": "s3", "_sagemaker": "sagemaker", "_sfn": "states",
     "_ssm": "ssm", "_secrets": "secretsmanager", "_pricing": "pricing", "_sqs": "sqs",
-    "logs": "logs", "_iam": "iam", "_fsx": "fsx", "_ec2": "ec2", "_cloudwatch": "cloudwatch",
+    "logs": "logs", "_logs": "logs", "_iam": "iam", "_fsx": "fsx", "_ec2": "ec2",
+    "_cloudwatch": "cloudwatch",
 }  # fmt: skip
 #: What AWS asks for beside the calls themselves.
 IMPLIED = {
@@ -81,6 +82,7 @@ IMPLIED = {
     # FSx does these with its caller's rights (AWS's managed policy AmazonFSxFullAccess).
     "fsx:TagResource", "ec2:DescribeSecurityGroups", "ec2:DescribeVpcs",
     "ec2:GetSecurityGroupsForVpc", "iam:AttachRolePolicy",
+    "iam:TagPolicy", "execute-api:Invoke",  # the latter by HTTP, and not by boto3
 }  # fmt: skip
 
 
@@ -249,6 +251,31 @@ NODE_ROLES = {
 }
 
 
+NODE_POLICIES = {
+    "Fn::Sub": "arn:${AWS::Partition}:iam::${AWS::AccountId}:policy/parallelcluster/trainyard/"
+    "${AWS::StackName}/*"
+}
+
+
+def test_commands_and_terminations_reach_instances_with_the_tag_of_this_stack_only() -> None:
+    for role, statement in _statements():
+        if "instance/*" not in json.dumps(statement["Resource"]) or statement["Effect"] == "Deny":
+            continue
+        assert statement["Condition"] == {
+            "StringEquals": {f"aws:ResourceTag/{STAGE_TAG}": {"Ref": "AWS::StackName"}}
+        }, role
+
+
+def test_commands_run_by_one_document() -> None:
+    documents = {
+        json.dumps(statement["Resource"])
+        for _, statement in _statements()
+        if "ssm:SendCommand" in _list(statement["Action"]) and "Condition" not in statement
+    }
+    assert len(documents) == 1
+    assert documents.pop().endswith('::document/AWS-RunShellScript"}')
+
+
 def test_roles_are_passed_to_sagemaker_only_and_are_those_of_this_stacks_nodes() -> None:
     passing = [
         statement for _, statement in _statements() if "iam:PassRole" in _list(statement["Action"])
@@ -265,11 +292,16 @@ def test_no_function_can_give_a_role_more_than_the_boundary() -> None:
             if not action.startswith("iam:") or action in (
                 "iam:PassRole",
                 "iam:ListRoles",
+                "iam:ListPolicies",
                 "iam:CreateServiceLinkedRole",
             ):
                 continue
             if statement["Sid"] == "FsxReachesRepositories":
                 assert statement["Resource"]["Fn::Sub"].endswith(f"-role/{FSX_REPOSITORIES}")
+                continue
+            if action in ("iam:CreatePolicy", "iam:TagPolicy", "iam:DeletePolicy"):
+                # Which no function can attach: ParallelCluster's API does, within its own boundary.
+                assert statement["Resource"] == NODE_POLICIES, f"{role}: {action}"
                 continue
             assert statement["Resource"] == NODE_ROLES, f"{role}: {action}"
             if action in ("iam:CreateRole", "iam:PutRolePolicy"):

@@ -247,15 +247,15 @@ class JobCloud:
 
 
 @contextmanager
-def job_cloud(folder: Path, **settings: str) -> Iterator[JobCloud]:
+def job_cloud(folder: Path, *, template: str = TEMPLATE, **settings: str) -> Iterator[JobCloud]:
     """One that is up; afterwards nothing of it is left on this machine."""
     skip_where_there_are_no_hosts()
-    template = folder / "template.yaml"
-    template.write_text(TEMPLATE)
+    file = folder / "template.yaml"
+    file.write_text(template)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in settings.items():
             patch.setenv(f"TRAINYARD_LOCAL_JOB_{name}", value)
-        cloud = JobCloud((folder / "state").resolve(), template)
+        cloud = JobCloud((folder / "state").resolve(), file)
     try:
         eventually("the role is known to SageMaker", cloud.may_use_the_role)
         yield cloud

@@ -441,6 +441,7 @@ class MemoryBackend:
         self.reasons: dict[str, str] = {}
         self.replaced: list[str] = []
         self.rebooted: list[str] = []
+        self.attended: list[str] = []
         self.made = 0
         self.deleting_takes = 1
 
@@ -477,6 +478,10 @@ class MemoryBackend:
         )
         self.node_lists[cluster.name] = list(_nodes(cluster.spec))
         return arn
+
+    def attend(self, cluster: Cluster) -> None:
+        self._maybe_refuse("attend")
+        self.attended.append(cluster.name)
 
     def event_reason(self, name: str, event_id: str) -> str:
         self._maybe_refuse("event_reason")

@@ -20,6 +20,7 @@ from typing import Any
 from ..common.attempt import Attempt
 from ..common.exits import CheckpointFailed, Fenced
 from ..common.files import fsync_directory
+from ..ranks.board import Carrier
 from ..ranks.meeting import Meeting
 from . import checkpoint
 from .checkpoint import FileEntry
@@ -66,6 +67,8 @@ def saving(
     temporary = Path(
         meeting.agree(f"the start of {target.name}", None, lambda _: _begin(attempt, target, fill))
     )
+    if meeting.carrier is not None:  # this host has a directory of its own
+        temporary = checkpoint.temporary_directory(target.path, attempt)
     alone = place.world_size == 1
     own = temporary if alone or target.shared else temporary / _RANKS / str(place.rank)
     files, end = f"the files of {target.name}", f"the end of {target.name}"
@@ -78,10 +81,13 @@ def saving(
             meeting.abandon(files if target.shared else end, reason)
             raise
         if target.shared:
-            names = meeting.agree(files, {}, lambda parts: _shares(temporary, parts))[place.rank]
+            where = {"host": meeting.carrier.host} if meeting.carrier else {}
+            names = meeting.agree(files, where, lambda parts: _shares(temporary, parts))[place.rank]
         else:
             names = None
         mine = _attempted(place.rank, own, names)
+        if meeting.carrier is not None:
+            mine = _carried(meeting.carrier, mine, own, temporary / _RANKS / str(place.rank))
         meeting.agree(end, mine, lambda parts: _commit(attempt, target, temporary, parts))
     except BaseException:
         if alone or not target.shared:  # what all share the first rank removes
@@ -120,15 +126,40 @@ def _attempted(rank: int, directory: Path, names: Sequence[str] | None) -> dict[
     return {"files": [asdict(entry) for entry in entries]}
 
 
-def _shares(directory: Path, parts: list[Any]) -> list[list[str]]:
-    """Which rank reads which files of a directory that all have written."""
+def _carried(carrier: Carrier, mine: dict[str, Any], own: Path, target: Path) -> dict[str, Any]:
+    """Bring this rank's files to the first rank's host; or why they are not there."""
+    try:
+        for entry in mine.get("files", []):
+            carrier.put(own / entry["path"], target / entry["path"])
+        for entry in mine.get("files", []):
+            (own / entry["path"]).unlink()
+    except OSError as error:
+        return {"failed": f"{carrier.host}: {error}"}
+    return mine
+
+
+def _shares(directory: Path, parts: list[Any]) -> list[list[str] | None]:
+    """Which rank reads which files of a directory that all have written.
+
+    Where another host has a directory of its own, its first rank reads all of that (None).
+    """
     try:
         _check_parts(parts)
         sizes = {name: (directory / name).stat().st_size for name in files_below(directory)}
     except (CheckpointFailed, OSError, ValueError):
         shutil.rmtree(directory, ignore_errors=True)
         raise
-    return shared_out(sizes, len(parts))
+    here = [rank for rank, part in enumerate(parts) if not part.get("host")]
+    shares: list[list[str] | None] = [[] for _ in parts]
+    for rank, share in zip(here, shared_out(sizes, len(here)), strict=True):
+        shares[rank] = share
+    firsts: dict[str, int] = {}
+    for rank, part in enumerate(parts):
+        if host := part.get("host"):
+            firsts.setdefault(host, rank)
+    for rank in firsts.values():
+        shares[rank] = None
+    return shares
 
 
 def shared_out(sizes: dict[str, int], parts: int) -> list[list[str]]:
@@ -186,10 +217,11 @@ def _joined(temporary: Path, parts: list[list[FileEntry]]) -> list[FileEntry]:
                     f"ranks {former} and {rank} both wrote '{entry.path}', and not the same: let "
                     "one of them write it, or put the rank into the name"
                 )
-            if former == rank and ranks.exists():
+            apart = ranks / str(rank) / entry.path
+            if former == rank and apart.exists():  # else it lies where it belongs, or nowhere
                 path = temporary / entry.path
                 path.parent.mkdir(parents=True, exist_ok=True)
-                os.rename(ranks / str(rank) / entry.path, path)
+                os.rename(apart, path)
     if ranks.exists():
         shutil.rmtree(ranks)
         for parent in {(temporary / name).parent for name in files}:

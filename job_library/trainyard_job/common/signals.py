@@ -23,8 +23,8 @@ class Requests:
 
     @classmethod
     def install(cls) -> Requests:
-        """Take over SIGTERM and SIGUSR2 of the main thread; SIGUSR1 writes its stack to stderr, also
-        where it hangs in a library.
+        """Take over SIGTERM and SIGUSR2 of the main thread; SIGUSR1 writes its stack to stderr,
+        also where it hangs in a library.
         """
         requests = cls()
         signal.signal(signal.SIGTERM, requests._on_stop)

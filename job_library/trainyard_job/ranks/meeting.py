@@ -9,9 +9,7 @@ the time limit; where a file system has no locks, the limit alone ends the wait.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
-import os
 import secrets
 import time
 from collections.abc import Callable
@@ -19,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from ..common.exits import CheckpointFailed, Fenced
+from .board import Board, Carrier, FileBoard, Take
 from .place import Place
 
 #: A rank that lives is waited for this long; a rank may write a large file at that time.
@@ -31,11 +30,10 @@ Line = dict[str, Any]
 
 
 class _Reader:
-    """The lines of another rank's file, one after the other."""
+    """The lines of another rank, one after the other."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._offset = 0
+    def __init__(self, take: Take) -> None:
+        self._take = take
         self._skip = 0
 
     def skip(self) -> None:
@@ -43,22 +41,12 @@ class _Reader:
         self._skip += 1
 
     def next(self) -> Line | None:
-        """The next whole line; None while there is none. Opened anew each time: a network file
-        system then asks its server.
-        """
-        while True:
-            try:
-                with open(self.path, "rb") as stream:
-                    stream.seek(self._offset)
-                    line = stream.readline()
-            except OSError:  # not there yet; whatever else it is, the wait for it has an end
-                return None
-            if not line.endswith(b"\n"):
-                return None
-            self._offset += len(line)
+        """The next whole line; None while there is none. Raises OSError."""
+        while (line := self._take()) is not None:
             if not self._skip:
                 return dict(json.loads(line))
             self._skip -= 1
+        return None
 
 
 class Meeting:
@@ -69,16 +57,26 @@ class Meeting:
     """
 
     def __init__(
-        self, directory: Path, place: Place, *, wait_seconds: float = WAIT_SECONDS
+        self,
+        directory: Path,
+        place: Place,
+        *,
+        wait_seconds: float = WAIT_SECONDS,
+        board: Board | None = None,
     ) -> None:
         self.directory = directory
         self.place = place
+        self._board: Board = board or FileBoard(directory, place.rank)
         self._wait_seconds = wait_seconds
-        self._file = -1
         self._nonce = secrets.token_hex(8)
         self._locked: dict[int, bool] = {}
         self._readers: dict[int, _Reader] = {}
         self._lost: str | None = None
+
+    @property
+    def carrier(self) -> Carrier | None:
+        """What brings this rank's files to the first one's host; None where they are there."""
+        return self._board.carrier
 
     # -- what the ranks do together ---------------------------------------------------------------
     def agree(self, what: str, mine: Any, decide: Callable[[list[Any]], _T]) -> _T:
@@ -133,38 +131,25 @@ class Meeting:
 
     def is_marked(self, name: str) -> bool:
         """Whether any rank made this mark."""
-        return (self.directory / f"{name}.mark").exists()
+        try:
+            return self._board.is_marked(name)
+        except OSError:  # the next line that is needed says what is wrong
+            return False
 
     def mark(self, name: str) -> None:
         """A sign for the first rank, which looks for it when it likes."""
-        with contextlib.suppress(OSError):
-            (self.directory / f"{name}.mark").touch()
+        self._board.mark(name)
 
     # -- coming together --------------------------------------------------------------------------
-    def _path(self, rank: int) -> Path:
-        return self.directory / f"{rank}.jsonl"
-
     def _open_own(self) -> None:
-        if self._file >= 0:
-            os.close(self._file)
-        self.directory.mkdir(parents=True, exist_ok=True)
-        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-        self._file = os.open(self._path(self.place.rank), flags, 0o666)
-        try:
-            # Not flock: a child that the program forks would hold that, too.
-            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            locked = True
-        except OSError:  # a file system without locks
-            locked = False
+        locked = self._reaching(self._board.open_own)
         self._append({"what": "hello", "value": {"nonce": self._nonce, "locked": locked}})
 
     def _welcome(self, prepare: Callable[[], None]) -> None:
-        self.directory.mkdir(parents=True, exist_ok=True)
-        for path in self.directory.iterdir():
-            path.unlink(missing_ok=True)
+        self._reaching(self._board.clear)
         self._open_own()
         others = range(1, self.place.world_size)
-        self._readers = {rank: _Reader(self._path(rank)) for rank in others}
+        self._readers = {rank: _Reader(self._board.reader(rank)) for rank in others}
         hellos = self._collect("hello")
         self._locked = {rank: hello["locked"] for rank, hello in enumerate(hellos, 1)}
         self._append({"what": "seen", "value": [hello["nonce"] for hello in hellos]})
@@ -174,10 +159,11 @@ class Meeting:
         """Say hello until the first rank has seen it: it removes what lies there when it comes."""
         deadline, pause = self._deadline(), _FIRST_PAUSE
         while True:
-            if self._file < 0 or not self._is_there():
+            if not self._reaching(self._board.has_own):
                 self._open_own()
-            reader = _Reader(self._path(0))
-            hello, seen = reader.next(), reader.next()
+            reader = _Reader(self._board.reader(0))
+            hello = self._reaching(reader.next)
+            seen = self._reaching(reader.next) if hello else None
             if hello and seen and self._nonce in seen["value"]:
                 break
             if time.monotonic() > deadline:
@@ -188,21 +174,18 @@ class Meeting:
         self._locked = {0: bool(hello["value"]["locked"])}
         self._answer("welcome")
 
-    def _is_there(self) -> bool:
-        """Whether the file of this rank still has its name."""
-        try:
-            return os.stat(self._path(self.place.rank)).st_ino == os.fstat(self._file).st_ino
-        except FileNotFoundError:
-            return False
-
     # -- lines ------------------------------------------------------------------------------------
     def _append(self, line: Line) -> None:
-        text = json.dumps(line).encode() + b"\n"
+        self._reaching(lambda: self._board.append(json.dumps(line).encode() + b"\n"))
+
+    def _reaching(self, look: Callable[[], _T]) -> _T:
+        """Raises CheckpointFailed, now and at every later call, where the others are out of
+        reach.
+        """
         try:
-            while text:
-                text = text[os.write(self._file, text) :]
+            return look()
         except OSError as error:
-            raise self._given_up(f"{self._path(self.place.rank)}: {error}") from error
+            raise self._given_up(str(error)) from error
 
     def _say(self, what: str, decide: Callable[[], _T]) -> _T:
         """On the first rank."""
@@ -244,11 +227,11 @@ class Meeting:
 
     def _read(self, rank: int, what: str, deadline: float) -> Line:
         reader, pause, looked = self._readers[rank], _FIRST_PAUSE, time.monotonic()
-        while (line := reader.next()) is None:
+        while (line := self._reaching(reader.next)) is None:
             now = time.monotonic()
             if now - looked > _LOOK_SECONDS:
                 looked = now
-                if self._is_gone(rank) and (line := reader.next()) is None:
+                if self._is_gone(rank) and (line := self._reaching(reader.next)) is None:
                     raise self._given_up(f"rank {rank} ended before it came to {what}")
                 if line is not None:
                     break
@@ -264,20 +247,8 @@ class Meeting:
         return line
 
     def _is_gone(self, rank: int) -> bool:
-        """Whether the rank's process has ended: nobody holds the lock that it held."""
-        if not self._locked.get(rank):
-            return False
-        try:
-            descriptor = os.open(self._path(rank), os.O_RDWR)
-        except OSError:
-            return False
-        try:
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except OSError:
-            return False
-        finally:
-            os.close(descriptor)
+        """Whether the rank's process has ended."""
+        return bool(self._locked.get(rank)) and self._reaching(lambda: self._board.is_gone(rank))
 
     # -- the end of it ----------------------------------------------------------------------------
     def _deadline(self) -> float:

@@ -54,6 +54,8 @@ class GroupBase(Strict):
         return True
 
 
+#: A job that must stop is given so long.
+STOP_SECONDS = 120
 #: Of a spec's list of other capacity.
 MOST_ENTRIES = 20
 
@@ -229,6 +231,31 @@ class ClusterBase(Strict, ABC):
     def mount_paths(self) -> list[str]:
         """Where nodes have something mounted besides the shared filesystem."""
         return []
+
+    @property
+    def nodes_come_with_jobs(self) -> bool:
+        """Whether each job brings nodes of its own, and takes them with it at its end.
+
+        Then no agent speaks for the cluster between jobs, and the backend says when a job is over.
+        """
+        return False
+
+    @property
+    def scheduler(self) -> str:
+        """What jobs are handed to, as people know it."""
+        return "Slurm"
+
+    @property
+    def stop_seconds(self) -> int:
+        """How long a job may take to end once it must stop.
+
+        A checkpoint at the next step boundary, then SIGKILL, and what comes after its program.
+        """
+        return STOP_SECONDS
+
+    def not_for_runs(self) -> Mapping[str, str]:
+        """Fields of a run's spec that mean nothing here, each with what to do instead."""
+        return {}
 
     @property
     def node_repair(self) -> NodeRepair | None:

@@ -64,20 +64,31 @@ class BackendCluster:
 
 @dataclass(frozen=True)
 class BackendRequest:
-    """What `create` would send: the exact request and the files it would upload (key -> bytes)."""
+    """What `create` would send: the exact request and the files it would upload (key -> bytes).
+
+    Of a cluster whose nodes come with jobs it is the request of a run's first job. `warnings` are
+    what the backend says of it and takes it all the same.
+    """
 
     operation: str
     request: dict[str, Any]
     files: dict[str, int]
+    warnings: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class BackendEvent:
-    """A fact that a backend reports, with the cluster it is about."""
+    """A fact that a backend reports, with the cluster that it is about, or with the run.
+
+    That is the cluster with this ARN. Where the backend knows no ARN, it is the one with this mark.
+    With a run, the fact says of which attempt it is, and the cluster is that of the run.
+    """
 
     cluster_name: str
     cluster_arn: str
     fact: Fact
+    mark: str = ""
+    run_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -422,6 +433,13 @@ class Backend(Commands, Protocol):
         """
         ...
 
+    def attend(self, cluster: Cluster) -> None:
+        """Do what `create` could not do yet, as often as its making is looked at.
+
+        Again changes nothing. What fails here hinders no cluster.
+        """
+        ...
+
     def describe(self, name: str) -> BackendCluster | None:
         """None = does not exist."""
         ...
@@ -633,6 +651,40 @@ class Roles(Protocol):
         ...
 
     def below(self, path: str) -> builtins.list[FoundRole]: ...
+
+
+@dataclass(frozen=True)
+class NodePolicy:
+    """A policy that the nodes of one cluster have, where the backend itself makes their roles."""
+
+    arn: str
+    name: str
+    path: str
+    document: Mapping[str, Any]
+    tags: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class FoundPolicy:
+    """A policy that is there."""
+
+    arn: str
+    path: str
+    created_at: datetime
+
+
+class Policies(Protocol):
+    """Policies of nodes."""
+
+    def ensure(self, policy: NodePolicy) -> None:
+        """Make the policy if it is not there."""
+        ...
+
+    def delete(self, arn: str) -> None:
+        """Delete it if it is there. Raises errors.RetryableError while a role has it."""
+        ...
+
+    def below(self, path: str) -> builtins.list[FoundPolicy]: ...
 
 
 @dataclass(frozen=True)

@@ -70,8 +70,14 @@ def build(settings: Settings) -> Ports:
 def _backends(settings: Settings, blobs: Blobs) -> dict[str, Backend]:
     """One entry for each value of `ClusterSpec.backend`."""
     from trainyard.backends.hyperpod.build import hyperpod
+    from trainyard.backends.parallelcluster.build import parallelcluster
+    from trainyard.backends.training_job.build import training_jobs
 
-    return {"hyperpod": hyperpod(settings, blobs)}
+    return {
+        "hyperpod": hyperpod(settings, blobs),
+        "parallelcluster": parallelcluster(settings, blobs),
+        "training-job": training_jobs(settings, blobs),
+    }
 
 
 def _machines(settings: Settings) -> dict[Machine, str]:

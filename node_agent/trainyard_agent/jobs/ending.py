@@ -13,12 +13,12 @@ from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host.slurm import Job, Slurm, SlurmError
 from trainyard_agent.jobs import hollow_jobs
 from trainyard_agent.jobs.attempts import Attempt, Attempts
-from trainyard_agent.jobs.evidence import LOG_TAIL_BYTES, Diagnosis, diagnose
 from trainyard_agent.jobs.forced_end import Kill
 from trainyard_agent.jobs.progress import ProgressReader
 from trainyard_agent.jobs.traces import read_launches, read_tail, unwritable
 from trainyard_agent.nodes.node_table import NodeTable
 from trainyard_contracts import places
+from trainyard_contracts.diagnosis import LOG_TAIL_BYTES, Diagnosis, diagnose, names_cause
 from trainyard_contracts.events import AttemptEnded, NodeEvidence
 from trainyard_contracts.files import AgentConfig
 
@@ -193,5 +193,5 @@ def is_explained(attempt: Attempt, job: Job) -> bool:
     person's scancel.
     """
     return bool(job.exit_code or job.signal) and any(
-        launch.names_cause for launch in read_launches(attempt.directory)
+        names_cause(launch) for launch in read_launches(attempt.directory)
     )

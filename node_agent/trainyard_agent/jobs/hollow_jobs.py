@@ -14,10 +14,10 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from trainyard_agent.jobs.attempts import Attempt
-from trainyard_agent.jobs.evidence import Launch
 from trainyard_agent.jobs.forced_end import ForcedEnd
 from trainyard_agent.jobs.traces import read_launches
 from trainyard_agent.nodes.node_table import NodeTable
+from trainyard_contracts.files import LaunchReport
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class HollowJobs:
         attempt.wake.set()
 
 
-def is_hollow(nodes: Collection[str], launches: Sequence[Launch]) -> bool:
+def is_hollow(nodes: Collection[str], launches: Sequence[LaunchReport]) -> bool:
     """All launchers have ended, or one failed: srun (--kill-on-bad-exit) then ends the others."""
     ended = [launch for launch in launches if launch.ended is not None and launch.node in nodes]
     failed = any(launch.kind not in (None, "stopped") for launch in ended)

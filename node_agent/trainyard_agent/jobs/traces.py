@@ -13,14 +13,14 @@ from collections import deque
 from pathlib import Path
 
 from trainyard_agent.host import job_files
-from trainyard_agent.jobs.evidence import Launch
 from trainyard_contracts import places
+from trainyard_contracts.files import LaunchReport
 
 log = logging.getLogger(__name__)
 
 # What a filesystem must take to count as writable.
 PROBE_BYTES = 64 * 1024
-#: So much of a log's end is searched at most: whoever asks waits for it.
+#: So much of a log's end is searched at most: who asks waits for it.
 SEARCHED_BYTES = 1024**3
 # A line that is longer is searched in parts.
 LINE_BYTES = 64 * 1024
@@ -65,7 +65,7 @@ def matching_lines(
     return body[-limit:].decode(errors="replace")
 
 
-def read_launches(directory: Path) -> list[Launch]:
+def read_launches(directory: Path) -> list[LaunchReport]:
     """Every launcher's report; one that cannot be read says nothing."""
     try:
         names = [name for name in os.listdir(directory) if places.is_launch_report(name)]
@@ -75,7 +75,8 @@ def read_launches(directory: Path) -> list[Launch]:
     found = []
     for path in (directory / name for name in sorted(names)):
         try:
-            found.append(Launch.model_validate(json.loads(job_files.read_small(directory, path))))
+            said = json.loads(job_files.read_small(directory, path))
+            found.append(LaunchReport.model_validate(said))
         except (OSError, ValueError, RecursionError) as error:
             log.warning("%s cannot be read: %s", path, error)
     return found

@@ -26,8 +26,9 @@ import torch
 from trainyard_job.checkpoints import checkpoint
 from trainyard_job.checkpoints.checkpoint import FileEntry
 from trainyard_job.common.attempt import Attempt
-from trainyard_job.common.exits import CheckpointFailed, Fenced
+from trainyard_job.common.exits import CheckpointFailed, ConfigError, Fenced
 from trainyard_job.common.files import write_json
+from trainyard_job.ranks import courier
 
 from .staging import Placed, SharedMemory, identity, replaced
 
@@ -86,9 +87,22 @@ def write(attempt: Attempt, part: Part) -> Answer:
             for name, content in part.files.items()
         ]
         _report(temporary, part, {"files": [asdict(entry) for entry in entries]})
-    except (OSError, RuntimeError) as error:  # torch.save reports a failed write as RuntimeError
+        _carry(attempt, temporary, part)
+    # torch.save reports a failed write as RuntimeError
+    except (OSError, RuntimeError, ConfigError) as error:
         return Answer(part.serial, "failed", f"rank {part.rank}: {error}")
     return Answer(part.serial, "written")
+
+
+def _carry(attempt: Attempt, temporary: Path, part: Part) -> None:
+    """Where the hosts share no directory: bring the files to the first rank's, the report last."""
+    carrier = courier.carrier(attempt.run_dir)
+    if carrier is None:
+        return
+    report = _report_path(temporary, part, part.rank)
+    for path in [*(temporary / name for name in part.files), report]:
+        carrier.put(path, path)
+        path.unlink()
 
 
 def content_writer(content: object) -> checkpoint.Writer:

@@ -18,6 +18,11 @@ from trainyard_job.common import places
 FIRST_PORT, PORTS = 10000, 10000
 
 
+#: Where no Slurm starts the parts: the names of all nodes in their order, with commas, and this
+#: node's own.
+HOSTS, HOST = "TRAINYARD_HOSTS", "TRAINYARD_HOST"
+
+
 @dataclass(frozen=True)
 class Job:
     """What `job.json` says, with its directories."""
@@ -91,8 +96,8 @@ class Job:
 
 @dataclass(frozen=True)
 class Node:
-    """This node's place in the allocation, from Slurm's variables; without Slurm a single node on
-    loopback.
+    """This node's place in the allocation, from Slurm's variables, or from HOSTS and HOST; without
+    either a single node on loopback.
     """
 
     name: str
@@ -102,6 +107,9 @@ class Node:
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str]) -> Node:
+        if names := tuple(filter(None, env.get(HOSTS, "").split(","))):
+            name = env.get(HOST) or names[0]
+            return cls(name, names.index(name), names, "0")
         node_list = (
             env.get("SLURM_STEP_NODELIST")
             or env.get("SLURM_JOB_NODELIST")

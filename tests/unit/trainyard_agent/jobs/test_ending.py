@@ -9,7 +9,7 @@ from tests.support.agent_parts import NODES, Controller, OneJob, play, write_lau
 
 from trainyard_agent.jobs import ending
 from trainyard_agent.jobs.ending import EVIDENCE_NODES, doubtful_first, with_restart
-from trainyard_agent.jobs.evidence import Diagnosis
+from trainyard_contracts.diagnosis import Diagnosis
 from trainyard_contracts.events import NodeEvidence
 
 

@@ -10,8 +10,8 @@ import pytest
 from tests.support.agent_parts import NODES, Controller, OneJob, play, write_launch
 
 from trainyard_agent.jobs import hollow_jobs
-from trainyard_agent.jobs.evidence import Launch
 from trainyard_agent.jobs.hollow_jobs import is_hollow
+from trainyard_contracts.files import LaunchReport as Launch
 
 A, B = "ip-10-0-0-1", "ip-10-0-0-2"
 

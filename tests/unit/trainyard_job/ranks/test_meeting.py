@@ -13,7 +13,7 @@ from tests.support import job_ranks
 from tests.support.patience import patient
 
 from trainyard_job import CheckpointFailed, ConfigError, Fenced
-from trainyard_job.ranks import meeting
+from trainyard_job.ranks import board
 from trainyard_job.ranks.meeting import Meeting
 from trainyard_job.ranks.place import Place
 
@@ -45,7 +45,7 @@ def no_locks(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise OSError(38, "Function not implemented")
 
-    monkeypatch.setattr(meeting.fcntl, "lockf", refuse)
+    monkeypatch.setattr(board.fcntl, "lockf", refuse)
 
 
 def test_what_the_first_rank_decides_on_all_values_is_known_to_all(tmp_path: Path) -> None:

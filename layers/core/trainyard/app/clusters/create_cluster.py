@@ -30,6 +30,8 @@ def create_cluster(
     The same key and spec again answer with the same cluster. Raises InvalidRequest, ClusterExists,
     IdempotencyConflict.
     """
+    if owner_run is None:
+        check_standing(spec)
     check_spec(ports, spec)
     named = spec.changed(name=name) if name else spec
     record = _record(ports, named, [], owner_run, idempotency_key)
@@ -65,6 +67,19 @@ def _record(
         idempotency_key=key,
         signs_events=True,
     )
+
+
+def check_standing(spec: ClusterSpec) -> None:
+    """Refuse a cluster of no run whose nodes come with jobs: it would be a name and no node.
+
+    Raises InvalidRequest.
+    """
+    if spec.nodes_come_with_jobs:
+        raise _refused(
+            "backend",
+            f"a cluster of backend '{spec.backend}' has nodes only while a job runs; submit a run "
+            "with cluster.spec (POST /v1/runs)",
+        )
 
 
 def check_spec(ports: Ports, spec: ClusterSpec, prefix: str = "") -> None:

@@ -1,6 +1,8 @@
 """Finds why an attempt ended, and takes the root cause before its consequences.
 
-It is pure, and reads what Slurm, the launchers, the log and the nodes say.
+It is pure, and reads what the scheduler, the launchers, the log and the nodes say. The agent and
+the containers of training jobs use it; those have no pydantic, so it needs the standard library
+only.
 """
 
 from __future__ import annotations
@@ -9,10 +11,7 @@ import re
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
-
-from trainyard_agent.host.slurm import Job
-from trainyard_contracts.files import LaunchReport
+from typing import Literal, Protocol
 
 Kind = Literal["python-error", "signal", "out-of-memory", "node", "checkpoint", "unknown"]
 
@@ -47,17 +46,55 @@ CLOCKS_DIFFER_SECONDS = 60.0
 CHECKPOINT_FAILED = 74
 
 
-class Launch(LaunchReport):
-    """A launcher's report, read for its cause."""
+class Job(Protocol):
+    """What the scheduler says of a job, in Slurm's words."""
 
     @property
-    def names_cause(self) -> bool:
-        """The report says why the job ended; other reports only say that something ended them."""
-        return self.ended is not None and self.kind in CAUSES
+    def state(self) -> str: ...
+    @property
+    def exit_code(self) -> int: ...
+    @property
+    def signal(self) -> int: ...
+    @property
+    def nodes(self) -> tuple[str, ...]: ...
+
+
+class Launch(Protocol):
+    """A launcher's report, as `LaunchReport` has it."""
+
+    @property
+    def node(self) -> str: ...
+    @property
+    def started(self) -> float | None: ...
+    @property
+    def ended(self) -> float | None: ...
+    @property
+    def exit_code(self) -> int | None: ...
+    @property
+    def signal(self) -> int | None: ...
+    @property
+    def kind(self) -> str | None: ...
+    @property
+    def error(self) -> str | None: ...
+    @property
+    def traceback(self) -> str | None: ...
+    @property
+    def exception(self) -> str | None: ...
+    @property
+    def lasting(self) -> str | None: ...
+    @property
+    def memory(self) -> str | None: ...
+    @property
+    def remark(self) -> str | None: ...
 
 
 #: Kinds of a launcher's end that are causes and no consequences.
 CAUSES = ("signal", "out-of-memory", "python-error", "checkpoint")
+
+
+def names_cause(launch: Launch) -> bool:
+    """The report says why the job ended; other reports only say that something ended them."""
+    return launch.ended is not None and launch.kind in CAUSES
 
 
 @dataclass(frozen=True)
@@ -220,7 +257,7 @@ def _all_well(launches: Sequence[Launch]) -> bool:
 
 def _of_launches(launches: Sequence[Launch], code: int | None, job: Job | None) -> Diagnosis | None:
     """The first launcher that reported a cause; else one that was killed before it could report."""
-    causes = [item for item in launches if item.names_cause]
+    causes = [item for item in launches if names_cause(item)]
     if causes:
         # Lack of memory explains the other killed processes, too: the kernel may kill several
         # processes of a node.

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainyard_agent.host.slurm import Job
-from trainyard_agent.jobs.evidence import Launch, diagnose, first_exception
+from trainyard_contracts.diagnosis import diagnose, first_exception
+from trainyard_contracts.files import LaunchReport as Launch
 
 A, B = "ip-10-0-0-1", "ip-10-0-0-2"
 

@@ -1,0 +1,129 @@
+"""What a program makes beside its checkpoints: its output directory, and what it left or changed in
+its working directory. Both go to S3, and are there again at the next attempt.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from trainyard_contracts import places
+
+from .run_files import UNPACKED_AT, inside
+from .store import Missing, Store, StoreFailed
+
+#: As a cluster's export takes them: so many files of the output, and of the working directory so
+#: many that have so much together.
+OUTPUT_FILES, WORKING_FILES, WORKING_BYTES = 20_000, 10_000, 20 * 1024**3
+_AT_ONCE = 8
+_BLOCK = 1 << 20
+#: What Python makes by itself.
+_NOBODYS = frozenset({"__pycache__"})
+_KEY_BYTES = 800
+
+_Seen = tuple[int, int]
+
+
+class Results:
+    """Of one host's run directory. `prefix`: of the run in the bucket; ends with a slash."""
+
+    def __init__(self, store: Store, prefix: str, run_dir: Path) -> None:
+        self._store, self._prefix, self._run_dir = store, prefix, run_dir
+        self._sent: dict[str, _Seen] = {}
+        #: Files that were left out at the last look, by the limits above.
+        self.left_out = 0
+
+    def restore(self) -> int:
+        """Bring what earlier attempts left; how many files. Raises StoreFailed, OSError, Unfit."""
+        keys = [
+            key.removeprefix(self._prefix)
+            for part in (places.OUTPUT, places.WORK)
+            for key in self._store.sizes(f"{self._prefix}{part}/")
+            if not key.endswith("/")
+        ]
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            list(pool.map(self._bring, keys))
+        return len(keys)
+
+    def _bring(self, name: str) -> None:
+        path = inside(self._run_dir, name, "a file of an earlier attempt")
+        temporary = path.with_name(f".{path.name}.restoring")
+        try:
+            self._store.fetch(self._prefix + name, temporary)
+        except Missing:  # deleted since it was listed
+            temporary.unlink(missing_ok=True)
+            return
+        os.replace(temporary, path)
+        self._sent[name] = _seen(path.stat())
+
+    def changed(self) -> list[str]:
+        """What is not in S3 as it is here, by its path in the run's directory."""
+        self.left_out = 0
+        found = self._limited(self._below(places.OUTPUT), OUTPUT_FILES, None)
+        found += self._limited(self._below(places.WORK), WORKING_FILES, WORKING_BYTES)
+        return [name for name, about in found if self._sent.get(name) != _seen(about)]
+
+    def _limited(
+        self, files: Iterator[tuple[str, os.stat_result]], most: int, most_bytes: int | None
+    ) -> list[tuple[str, os.stat_result]]:
+        found: list[tuple[str, os.stat_result]] = []
+        size = 0
+        for name, about in files:
+            fits = most_bytes is None or size + about.st_size <= most_bytes
+            if len(found) < most and fits and len(name.encode(errors="replace")) <= _KEY_BYTES:
+                found.append((name, about))
+                size += about.st_size
+            else:
+                self.left_out += 1
+        return found
+
+    def _below(self, part: str) -> Iterator[tuple[str, os.stat_result]]:
+        """Plain files but those that are as the submission brought them."""
+        for folder, folders, names in os.walk(self._run_dir / part):
+            folders[:] = sorted(set(folders) - _NOBODYS)
+            for name in sorted(names):
+                path = Path(folder, name)
+                try:
+                    about = path.lstat()
+                    relative = path.relative_to(self._run_dir).as_posix()
+                    relative.encode()
+                except (OSError, UnicodeEncodeError):
+                    self.left_out += 1
+                    continue
+                is_brought = part == places.WORK and int(about.st_mtime) == UNPACKED_AT
+                if stat.S_ISREG(about.st_mode) and not is_brought:
+                    yield relative, about
+
+    def send(self, names: Iterable[str]) -> str:
+        """Bring these files to S3; '' or why one of them is not there."""
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            problems = [problem for problem in pool.map(self._send, names) if problem]
+        return problems[0] if problems else ""
+
+    def _send(self, name: str) -> str:
+        path = self._run_dir / name
+        try:
+            about = path.stat()
+            self._store.send(path, self._prefix + name, _sha256(path))
+        except FileNotFoundError:  # the program removed it
+            return ""
+        except (StoreFailed, OSError) as error:
+            return f"{name}: {error}"
+        self._sent[name] = _seen(about)
+        return ""
+
+
+def _seen(about: os.stat_result) -> _Seen:
+    return about.st_mtime_ns, about.st_size
+
+
+def _sha256(path: Path) -> str:
+    hashed = hashlib.sha256()
+    with open(path, "rb") as stream:
+        while block := stream.read(_BLOCK):
+            hashed.update(block)
+    return hashed.hexdigest()

@@ -1,0 +1,155 @@
+"""Trainyard's program in the containers of training jobs: what it trains, keeps and tells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.support.job_cloud import eventually
+from tests.support.job_container import ContainerCloud, container_cloud
+
+STEPS = ["--steps", "40", "--step-seconds", "0.05"]
+
+
+@pytest.fixture(scope="module")
+def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ContainerCloud]:
+    with container_cloud(tmp_path_factory.mktemp("jobs")) as up:
+        yield up
+
+
+@pytest.mark.parametrize("hosts", [1, 2])
+def test_a_run_is_trained_and_what_it_made_is_in_s3(jobs: ContainerCloud, hosts: int) -> None:
+    run = f"run-plain-{hosts}"
+    name = jobs.start(run, hosts=hosts, arguments=STEPS, checkpointEverySteps=10, checkpointKeep=2)
+
+    jobs.cloud.until(name, "Completed")
+
+    end = jobs.ended(run)
+    assert (end["outcome"], end["exitCode"], end["lastStep"]) == ("succeeded", 0, 40)
+    names = [f"algo-{number}" for number in range(1, hosts + 1)]
+    assert [started["nodes"] for started in jobs.told(run, "AttemptStarted")] == [names]
+    [stepped] = jobs.told(run, "AttemptStepped")
+    assert stepped["resumedFrom"] is None
+    committed = jobs.told(run, "CheckpointCommitted")
+    assert committed[-1]["path"] == f"checkpoints/step-{committed[-1]['step']:012d}-attempt-1"
+    assert jobs.whole(run)[-1] == committed[-1]["step"]
+    assert len(jobs.whole(run)) <= 2
+    assert jobs.final(run)
+
+
+def test_a_lost_host_costs_the_steps_since_the_newest_checkpoint_and_no_bit(
+    jobs: ContainerCloud,
+) -> None:
+    spec = {"hosts": 2, "checkpointEverySteps": 10, "checkpointKeep": 3}
+    steps = ["--steps", "60", "--step-seconds", "0.1"]
+    whole = jobs.start("run-whole", arguments=steps, **spec)
+    broken = jobs.start("run-broken", arguments=steps, **spec)
+    eventually("a checkpoint", lambda: len(jobs.told("run-broken", "CheckpointCommitted")) >= 2)
+
+    jobs.cloud.fault("kill-host", job=broken, host="algo-2")
+    jobs.cloud.until(broken, "Failed")
+    kept = jobs.whole("run-broken")
+    again = jobs.start("run-broken", attempt=2, arguments=steps, **spec)
+
+    jobs.cloud.until(again, "Completed")
+    jobs.cloud.until(whole, "Completed")
+    assert jobs.told("run-broken", "AttemptEnded", 1) == []
+    [stepped] = jobs.told("run-broken", "AttemptStepped", 2)
+    assert (stepped["resumedFrom"], kept[-1] >= 20) == (kept[-1], True)
+    assert jobs.final("run-broken") == jobs.final("run-whole")
+
+
+def test_a_torn_checkpoint_is_skipped_and_reported(jobs: ContainerCloud) -> None:
+    spec = {"checkpointEverySteps": 5, "checkpointKeep": 9}
+    first = jobs.start("run-torn", arguments=["--steps", "20", "--step-seconds", "0.1"], **spec)
+    jobs.cloud.until(first, "Completed")
+    *_, older, changed, gone = jobs.whole("run-torn")
+    jobs.tear("run-torn", gone, keep=False)
+    jobs.tear("run-torn", changed, keep=True)
+
+    again = jobs.start("run-torn", attempt=2, arguments=["--steps", "25"], **spec)
+
+    jobs.cloud.until(again, "Completed")
+    [stepped] = jobs.told("run-torn", "AttemptStepped", 2)
+    assert stepped["resumedFrom"] == older
+    rejected = {one["step"]: one["reason"] for one in jobs.told("run-torn", "CheckpointRejected")}
+    assert rejected == {
+        gone: "rank-00000.pt is missing",
+        changed: "rank-00000.pt does not have the manifest's sha256",
+    }
+
+
+def test_the_exception_of_a_program_is_the_attempts_end(jobs: ContainerCloud) -> None:
+    source = "import os\nif os.environ['RANK'] == '1':\n    raise ValueError('a banana')\n"
+    source += "import time\ntime.sleep(60)\n"
+    name = jobs.start("run-fails", hosts=2, program=["train.py"], files={"train.py": source})
+
+    job = jobs.cloud.until(name, "Failed")
+
+    end = jobs.ended("run-fails")
+    assert (end["outcome"], end["error"]) == ("failed", "ValueError: a banana")
+    assert (end["errorKind"], end["exception"]) == ("python-error", "ValueError")
+    assert "train.py" in end["traceback"]
+    assert end["failedNode"] == "algo-2"
+    assert "ValueError: a banana" in end["logTail"]
+    assert "a banana" in job["FailureReason"]
+
+
+def test_a_stop_saves_first_and_no_step_is_lost(jobs: ContainerCloud) -> None:
+    steps = ["--steps", "400", "--step-seconds", "0.05"]
+    name = jobs.start("run-stop", hosts=2, signals=True, arguments=steps, checkpointEverySteps=100)
+    eventually("its first step", lambda: jobs.told("run-stop", "AttemptStepped"))
+
+    jobs.cloud.sagemaker.stop_training_job(TrainingJobName=name)
+    jobs.cloud.until(name, "Stopped")
+
+    [committed] = jobs.told("run-stop", "CheckpointCommitted")
+    assert jobs.whole("run-stop") == [committed["step"]]
+    # Who asked, and for what, only the control plane knows: the container calls it no end.
+    assert jobs.told("run-stop", "AttemptEnded") == []
+    again = jobs.start("run-stop", attempt=2, hosts=2, arguments=["--steps", "150"])
+    jobs.cloud.until(again, "Completed")
+    [stepped] = jobs.told("run-stop", "AttemptStepped", 2)
+    assert stepped["resumedFrom"] == committed["step"]
+
+
+def test_a_bundle_that_was_exchanged_is_refused(jobs: ContainerCloud) -> None:
+    name = jobs.start("run-other", sha256="0" * 64)
+
+    job = jobs.cloud.until(name, "Failed")
+
+    assert "is not the object that was submitted" in job["FailureReason"]
+    assert jobs.ended("run-other")["error"].startswith("TRAINYARD_BUNDLE: ")
+
+
+WORKS = """
+import json, os, pathlib, sys
+rank = os.environ["RANK"]
+steps = pathlib.Path("steps.json")
+done = json.loads(steps.read_text()) if steps.exists() else 0
+out = pathlib.Path(os.environ["TRAINYARD_OUTPUT_DIR"])
+out.joinpath(f"of-rank-{rank}").write_text(f"{os.uname().nodename} {done}")
+out.joinpath("same").write_text(f"of rank {rank}")
+steps.write_text(json.dumps(done + 1))
+sys.exit(3 if done == 0 else 0)
+"""
+
+
+def test_what_a_program_left_beside_its_checkpoints_is_kept_and_is_there_again(
+    jobs: ContainerCloud,
+) -> None:
+    spec = {"hosts": 2, "program": ["works.py"], "files": {"works.py": WORKS, "conf": "1"}}
+    jobs.cloud.until(jobs.start("run-works", **spec), "Failed")
+    assert (jobs.ended("run-works")["exitCode"], jobs.ended("run-works")["outcome"]) == (
+        3,
+        "failed",
+    )
+
+    jobs.cloud.until(jobs.start("run-works", attempt=2, **spec), "Completed")
+
+    assert jobs.objects("run-works") == {
+        "output/of-rank-0": b"algo-1 1",
+        "output/of-rank-1": b"algo-2 1",
+        "output/same": b"of rank 0",
+        "work/steps.json": b"2",
+    }
