@@ -19,27 +19,7 @@ NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9-]{1,59}")
 _PART_NAME = re.compile(r"[a-z][a-z0-9-]{0,24}")
 #: Settings of Slurm that ParallelCluster keeps for itself.
 DENIED = frozenset(
-    [
-        "communicationparameters",
-        "epilog",
-        "grestypes",
-        "launchparameters",
-        "prolog",
-        "reconfigflags",
-        "resumefailprogram",
-        "resumeprogram",
-        "resumetimeout",
-        "slurmctldhost",
-        "slurmctldlogfile",
-        "slurmctldparameters",
-        "slurmdlogfile",
-        "slurmuser",
-        "suspendexcnodes",
-        "suspendprogram",
-        "suspendtime",
-        "taskplugin",
-        "treewidth",
-    ]
+    ["communicationparameters", "epilog", "grestypes", "launchparameters", "prolog", "reconfigflags", "resumefailprogram", "resumeprogram", "resumetimeout", "slurmctldhost", "slurmctldlogfile", "slurmctldparameters", "slurmdlogfile", "slurmuser", "suspendexcnodes", "suspendprogram", "suspendtime", "taskplugin", "treewidth"]
 )
 ANY: Json = {}
 _SCRIPT = {"Script": ANY, "Args": ANY}
