@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 from tests.support.memory import Died, World
+from tests.support.records import cluster as a_cluster
 from tests.support.spec_parts import NETWORK, cluster_spec
+from tests.support.training_jobs import spec as training_job_spec
 
 from trainyard.app.clusters.create_cluster import create_cluster
 from trainyard.app.filesystems.create_filesystem import create_filesystem, plan_filesystem
@@ -425,3 +427,14 @@ def test_a_filesystem_that_no_record_accounts_for_is_told_and_never_deleted(worl
     assert told.subject == fsx_id
     assert "never deleted" in told.reason
     assert not world.lustre.deleted
+
+
+def test_a_cluster_of_another_backend_whose_data_lie_on_it_is_a_user(world: World) -> None:
+    """A training job mounts a directory of it by its id."""
+    filesystem = made(world)
+    source = {"fileSystemId": filesystem.fsx_id, "directoryPath": "/abcdefgh/data"}
+    channels = [{"name": "data", "fileSystem": source}]
+    job = training_job_spec(channels=channels, network=NETWORK)
+    world.clusters.stored["job"] = a_cluster(name="job", spec=job)
+    with pytest.raises(errors.FilesystemInUse, match="cluster 'job'"):
+        delete_filesystem(world.ports, "lab", discard=True, reason="really")

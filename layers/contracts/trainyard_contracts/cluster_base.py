@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, StringConstraints
@@ -186,6 +186,11 @@ class ClusterBase(Strict, ABC):
             f"a cluster of backend '{self.backend}' cannot be given another filesystem; submit a "
             "new run with startFrom"
         )
+
+    @property
+    def filesystems(self) -> Collection[str]:
+        """Each filesystem that its nodes mount: its id, or as `filesystem` has it."""
+        return {self.filesystem} - {""}
 
     def named_filesystems(self) -> Mapping[str, str]:
         """Names of filesystems of /v1/filesystems that it mounts, by the field that gives each."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal
 
 from pydantic import Field
@@ -170,6 +170,10 @@ class ParallelClusterSpec(SlurmCluster):
     def filesystem(self) -> str:
         """The id of one that exists."""
         return self.shared_storage[0].existing or ""
+
+    @property
+    def filesystems(self) -> Collection[str]:
+        return {storage.existing for storage in self.shared_storage if storage.existing}
 
     def named_filesystems(self) -> Mapping[str, str]:
         return {

@@ -5,7 +5,7 @@ A job's nodes live for the job; its instances, image, data and limits are fixed 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import Field
@@ -267,6 +267,10 @@ class TrainingJobClusterSpec(ClusterBase):
     def filesystem(self) -> str:
         """What a run makes lies in the data bucket, and outlives every cluster."""
         return "s3"
+
+    @property
+    def filesystems(self) -> Collection[str]:
+        return {one.file_system.file_system_id for one in self.channels if one.file_system}
 
     def read_buckets(self) -> Mapping[str, str]:
         channels = {

@@ -118,3 +118,13 @@ def test_storage_of_parallelcluster_names_one_alone() -> None:
     more = {**storage, "fsx": {"filesystem": "lab", "keep": True}}
     with pytest.raises(ValidationError, match="filesystem: says which"):
         ParallelClusterSpec.model_validate(parallelcluster_spec(sharedStorage=[more]))
+
+
+def test_every_filesystem_that_a_cluster_mounts_is_known_and_not_its_first_alone() -> None:
+    storage = [
+        {"name": "one", "mountPath": "/one", "fsx": {"fileSystemId": "fs-0aaaaaaaaaaaaaaaa"}},
+        {"name": "two", "mountPath": "/two", "fsx": {"fileSystemId": LAB.file_system_id}},
+        {"name": "own", "mountPath": "/own", "ebs": {"sizeGib": 100}},
+    ]
+    spec = ParallelClusterSpec.model_validate(parallelcluster_spec(sharedStorage=storage))
+    assert set(spec.filesystems) == {"fs-0aaaaaaaaaaaaaaaa", LAB.file_system_id}

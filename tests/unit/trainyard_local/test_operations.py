@@ -31,7 +31,8 @@ _PERMISSIONS = {
     "pricing",
 } | {
     "iam:TagRole",  # CreateRole with tags
-    "iam:CreateServiceLinkedRole",  # CreateCluster, the first time
+    "iam:CreateServiceLinkedRole",  # CreateCluster and CreateFileSystem, the first time
+    "iam:AttachRolePolicy",  # CreateDataRepositoryAssociation
 }
 
 

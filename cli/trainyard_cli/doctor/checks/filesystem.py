@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from ipaddress import IPv4Network
 
+from trainyard_contracts.cluster_parts import SharedFilesystem
+from trainyard_contracts.places import FILESYSTEM_TAG, STAGE_TAG
+
 from ..account import Account, Json
 from ..findings import Finding
 from ..network import subnets_of
@@ -19,12 +22,9 @@ def check(account: Account, scope: Scope) -> Iterator[Finding]:
     if wanted is None:
         return
     found = account.all("fsx", "DescribeFileSystems", "FileSystems")
-    there = next((one for one in found if one.get("DNSName") == wanted.dns_name), None)
+    there = next((one for one in found if _is_it(account, wanted, one)), None)
     if there is None:
-        problem = (
-            f"no filesystem of this account in {account.region} has the name {wanted.dns_name}"
-        )
-        yield _finding(scope, "dnsName", problem, "Correct dnsName (aws fsx describe-file-systems)")
+        yield _missing(account, scope, wanted)
         return
     lustre = there.get("LustreConfiguration") or {}
     if there.get("FileSystemType") != "LUSTRE":
@@ -34,7 +34,7 @@ def check(account: Account, scope: Scope) -> Iterator[Finding]:
             f"it is of type {there.get('FileSystemType')}",
             "Take an FSx for Lustre filesystem",
         )
-    elif lustre.get("MountName") != wanted.mount_name:
+    elif wanted.filesystem is None and lustre.get("MountName") != wanted.mount_name:
         yield _finding(
             scope,
             "mountName",
@@ -50,6 +50,28 @@ def check(account: Account, scope: Scope) -> Iterator[Finding]:
         )
     yield from _place(account, scope, there)
     yield from _ports(account, scope, there)
+
+
+def _is_it(account: Account, wanted: SharedFilesystem, one: Json) -> bool:
+    """By DNS name, or by the tags of a filesystem that this stack made."""
+    if wanted.filesystem is None:
+        return one.get("DNSName") == wanted.dns_name
+    tags = {tag["Key"]: tag["Value"] for tag in one.get("Tags") or []}
+    ours = tags.get(STAGE_TAG) == account.stack_name and one.get("Lifecycle") != "DELETING"
+    return ours and tags.get(FILESYSTEM_TAG) == wanted.filesystem
+
+
+def _missing(account: Account, scope: Scope, wanted: SharedFilesystem) -> Finding:
+    if wanted.filesystem is None:
+        problem = (
+            f"no filesystem of this account in {account.region} has the name {wanted.dns_name}"
+        )
+        return _finding(
+            scope, "dnsName", problem, "Correct dnsName (aws fsx describe-file-systems)"
+        )
+    problem = f"stack '{account.stack_name}' has no filesystem '{wanted.filesystem}'"
+    remedy = "Create it (trainyard filesystem create FILE), or correct the name"
+    return _finding(scope, "filesystem", problem, remedy)
 
 
 def _place(account: Account, scope: Scope, there: Json) -> Iterator[Finding]:

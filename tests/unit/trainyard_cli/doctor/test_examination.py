@@ -112,6 +112,26 @@ def test_a_filesystem_may_let_the_nodes_in_by_their_addresses(ranges: tuple[str,
     assert examine(account, Scope.of(RUN)) == []
 
 
+@pytest.mark.parametrize(("name", "sound"), [("lab", True), ("other", False)])
+def test_a_filesystem_that_a_spec_names_is_found_by_the_tags_of_this_stack(
+    name: str, sound: bool
+) -> None:
+    account, spec = RecordedAccount(), copy.deepcopy(RUN)
+    spec["cluster"]["spec"]["sharedFilesystem"] = {"filesystem": name}
+    first(account.answers, "fsx:DescribeFileSystems", "FileSystems")["Tags"] = [
+        {"Key": "trainyard:stage", "Value": account.stack_name},
+        {"Key": "trainyard:filesystem", "Value": "lab"},
+    ]
+    found = examine(account, Scope.of(spec))
+    if sound:
+        assert found == []
+        return
+    (missing,) = found
+    assert missing.subject.endswith("sharedFilesystem.filesystem")
+    assert "has no filesystem 'other'" in missing.problem
+    assert "trainyard filesystem create" in missing.remedy
+
+
 def test_a_profile_that_is_not_there_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

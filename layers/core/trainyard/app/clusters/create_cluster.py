@@ -33,22 +33,13 @@ def create_cluster(
     if owner_run is None:
         check_standing(spec)
     check_spec(ports, spec)
-    now = ports.clock.now()
     named = spec.changed(name=name) if name else spec
-    record = Cluster(
-        name=named.name,
-        spec=named,
-        created_at=now,
-        updated_at=now,
-        owner_run=owner_run,
-        last_used_at=now,
-        idempotency_key=idempotency_key,
-        signs_events=True,
-    )
+    record = _record(ports, named, [], owner_run, idempotency_key)
     stored = _repeated(ports, record)
     if stored is None:
-        record = record.changed(spec=attach.attached(ports, named))
-        record = record.changed(warnings=attach.warnings(ports, named))
+        given = attach.attached(ports, named)
+        warnings = attach.warnings(ports, named)
+        record = _record(ports, given, warnings, owner_run, idempotency_key)
         record = in_its_first_way(ports, record)
         try:
             stored = ports.clusters.create(record)
@@ -59,6 +50,23 @@ def create_cluster(
     if stored.status == "Pending":
         start_cluster(ports, stored)
     return stored
+
+
+def _record(
+    ports: Ports, spec: ClusterSpec, warnings: list[str], owner_run: str | None, key: str | None
+) -> Cluster:
+    now = ports.clock.now()
+    return Cluster(
+        name=spec.name,
+        spec=spec,
+        warnings=warnings,
+        created_at=now,
+        updated_at=now,
+        owner_run=owner_run,
+        last_used_at=now,
+        idempotency_key=key,
+        signs_events=True,
+    )
 
 
 def check_standing(spec: ClusterSpec) -> None:

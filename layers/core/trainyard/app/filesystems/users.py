@@ -65,5 +65,5 @@ def _mounts(spec: ClusterBase, filesystem: Filesystem) -> bool:
     """By our name for it, its id, or its DNS name: a spec may give either."""
     if filesystem.name in spec.named_filesystems().values():
         return True
-    places = (filesystem.place, filesystem.fsx_id)
-    return bool(filesystem.fsx_id) and spec.filesystem in places
+    places = {filesystem.place, filesystem.fsx_id}
+    return bool(filesystem.fsx_id) and not places.isdisjoint(spec.filesystems)
