@@ -8,14 +8,15 @@ BIN := .venv/bin
 ALL_BENCHES := $(basename $(notdir $(wildcard bench/*.py)))
 TRAINER_BENCHES := $(filter ddp_speed llm_speed checkpoint_stall resume_start to_hf_memory, \
 	$(ALL_BENCHES))
-# plain_* and llm_jobs are what the others compare with or run; llm_gpu needs a GPU; foreign_kills
-# takes a quarter of an hour.
-BENCHES := $(filter-out __init__ figures recovery plain_% llm_jobs llm_gpu foreign_kills \
+# backends and recovery have commands of their own. plain_* and llm_jobs are what the others compare
+# with or run; llm_gpu needs a GPU; foreign_kills takes a quarter of an hour.
+BENCHES := $(filter-out __init__ figures recovery backends plain_% llm_jobs llm_gpu foreign_kills \
 	$(TRAINER_BENCHES), \
 	$(ALL_BENCHES))
 
 .PHONY: help setup setup-trainers demo test test-unit test-machines machine-image \
-	test-parallelcluster test-often check bench bench-recovery bench-trainers lock clean
+	test-parallelcluster test-conformance test-often check bench bench-recovery bench-backends \
+	bench-trainers lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 26
@@ -36,8 +37,9 @@ demo: setup ## the main job on real parts, with a node killed in the middle
 # Tests of real nodes wait most of the time, so files run beside each other; those that wait the
 # longest begin first.
 BESIDE := -n $(or $(WORKERS),3) --dist loadfile --no-loadscope-reorder
-test: setup-trainers ## all tests but those of test-machines, three files at once (WORKERS=...)
-	@$(BIN)/python -m pytest $(BESIDE) -m "not machines and not parallelcluster" tests/local tests
+test: setup-trainers ## all tests but those of test-*, three files at once (WORKERS=...)
+	@$(BIN)/python -m pytest $(BESIDE) -m "not machines and not parallelcluster and not conformance" \
+		tests/local tests
 
 test-unit: setup-trainers ## the pure tests, in less than a minute: no process, no server, no Slurm
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not real" tests/unit
@@ -54,6 +56,11 @@ machine-image: setup
 test-parallelcluster: setup ## our requests to AWS ParallelCluster, judged by its own API on moto
 	@$(PYTHON) scripts/setup.py parallelcluster
 	@$(BIN)/python -m pytest tests/parallelcluster
+
+test-conformance: setup-trainers ## the same stories on every backend (WORKERS=..., TIMES=...)
+	@if [ $(or $(TIMES),1) -gt 1 ]; then PYTEST_ADDOPTS="$(BESIDE) -rs" $(BIN)/python \
+		scripts/often.py --times $(TIMES) tests/conformance; \
+	else $(BIN)/python -m pytest $(BESIDE) -rs tests/conformance; fi
 
 # What nodes that boot need of the package index, as `sam build` puts it into the bundle; this file
 # is written last.
@@ -73,6 +80,9 @@ bench: setup ## every measurement in bench/ but those of recovery and of the tra
 bench-recovery: node_agent/packages/pip.whl machine-image
 bench-recovery: setup ## many faults, one after another; writes build/bench/recovery.json
 	@$(BIN)/python -m bench.recovery
+
+bench-backends: setup-trainers ## a fault to the next new step on each backend, in rounds
+	@$(BIN)/python -m bench.backends
 
 bench-trainers: setup-trainers ## the trainers against their peers; writes JSON under build/bench/
 	@for name in $(TRAINER_BENCHES); do echo "== $$name"; $(BIN)/python -m bench.$$name || exit 1; done

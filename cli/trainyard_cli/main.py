@@ -11,6 +11,7 @@ import typer
 from .commands import job_faults
 from .commands.clusters import clusters, nodes
 from .commands.data import data
+from .commands.filesystems import filesystems
 from .commands.local import faults, local
 from .commands.results import download, outputs
 from .commands.runs import app as runs
@@ -30,6 +31,7 @@ app = typer.Typer(
 app.add_typer(runs, name="run")
 app.add_typer(clusters, name="cluster")
 app.add_typer(nodes, name="node")
+app.add_typer(filesystems, name="filesystem")
 app.add_typer(data, name="data")
 app.add_typer(local, name="local")
 job_faults.add_to(faults)

@@ -70,7 +70,9 @@ def _field(node: yaml.Node | None, name: str) -> yaml.Node | None:
     return next((value for key, value in node.value if key.value == name), None)
 
 
-def read_spec(path: str, kind: Literal["run", "cluster"] | None = None) -> dict[str, Any]:
+def read_spec(
+    path: str, kind: Literal["run", "cluster", "filesystem"] | None = None
+) -> dict[str, Any]:
     """The spec in the file, or on standard input for '-', of that kind or of any.
 
     Raises InvalidInput.
@@ -91,11 +93,12 @@ def read_spec(path: str, kind: Literal["run", "cluster"] | None = None) -> dict[
             "Put dates and the like in quotes",
         ) from error
     # The other kind's file is a common slip, and its fields would be refused one by one.
-    if kind == "run" and "instanceGroups" in document and "job" not in document:
+    of_a_cluster = bool({"instanceGroups", "queues"} & set(document))
+    if kind == "run" and of_a_cluster and "job" not in document:
         raise InvalidInput(
             "This is a cluster's spec, not a run's", path, f"trainyard cluster create {path}"
         )
-    if kind == "cluster" and "job" in document and "instanceGroups" not in document:
+    if kind == "cluster" and "job" in document and not of_a_cluster:
         raise InvalidInput(
             "This is a run's spec, not a cluster's", path, f"trainyard run submit {path}"
         )

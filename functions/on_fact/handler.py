@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from aws_lambda_powertools import Logger
 
+from trainyard.app.facts.log_batch import envelopes
 from trainyard.app.facts.record_fact import record_fact
 from trainyard.wiring import ports
 
@@ -14,7 +16,17 @@ logger = Logger(service="on-fact")
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """Never raises for a bad event, so that EventBridge does not repeat it; AWS failures raise."""
+    """Never raises for a bad event, so that EventBridge does not repeat it; AWS failures raise.
+
+    An event of CloudWatch Logs carries several lines; the answer is that of the last.
+    """
+    answer = {"result": "dropped", "reason": "nothing that can be read is in it"}
+    for envelope in envelopes(event):
+        answer = _record(envelope)
+    return answer
+
+
+def _record(event: Mapping[str, Any]) -> dict[str, Any]:
     recorded = record_fact(ports(), event)
     fields = {**asdict(recorded), "eventId": event.get("id")}
     if recorded.result == "dropped":

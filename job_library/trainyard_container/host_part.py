@@ -193,6 +193,7 @@ class HostPart:
             time.sleep(_POLL_SECONDS)
         self._launcher.finish()
         progress.look()
+        beats.beat(progress, now=True)  # the run's page shows its last step
         self._progress = progress
         return code
 

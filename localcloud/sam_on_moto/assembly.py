@@ -160,7 +160,7 @@ def _parts(cloud: Cloud) -> Parts:
 
 def _hook_moto(parts: Parts) -> None:
     """What moto lacks or does otherwise than AWS."""
-    from sam_on_moto.functions import step_functions
+    from sam_on_moto.functions import log_subscriptions, step_functions
     from sam_on_moto.iam import gate
     from sam_on_moto.moto_patches import (
         checksums,
@@ -179,6 +179,7 @@ def _hook_moto(parts: Parts) -> None:
     secret_deletion.install()
     gate.install(cloud.access, cloud.operations)
     step_functions.install(cloud.access, parts.functions)
+    log_subscriptions.install(parts.functions)
     quotas.install()
 
 

@@ -63,6 +63,8 @@ class Cloud:
     """(signing name, X-Amz-Target) -> what answers such requests without moto's own way there."""
     services: dict[str, Handler] = field(default_factory=dict)
     """signing name -> what answers that service's requests, in the place of moto."""
+    paths: dict[str, Handler] = field(default_factory=dict)
+    """Beginning of a path, with /_ as the admin calls have it -> what answers requests there."""
     on_shutdown: list[Callable[[], None]] = field(default_factory=list)
     """Called once when the server ends in good order."""
     reporters: dict[str, Callable[[], Any]] = field(default_factory=dict)

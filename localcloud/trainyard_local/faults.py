@@ -11,24 +11,25 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from trainyard_local.hyperpod.cluster import LocalCluster
+from trainyard_local.hyperpod.cluster import LocalCluster as HyperPodCluster
 from trainyard_local.hyperpod.events import report_health
 from trainyard_local.hyperpod.recovery import find_unhealthy
 from trainyard_local.hyperpod.service import of
 from trainyard_local.local_cloud import LocalCloud
 from trainyard_local.machines.faults import KINDS as MACHINE_FAULTS
 from trainyard_local.nodes import processes as node_processes
+from trainyard_local.nodes.cluster import ClusterOfNodes
 from trainyard_local.nodes.node import Node
 from trainyard_local.nodes.processes import Process
+from trainyard_local.parallelcluster import spot
+from trainyard_local.parallelcluster.cluster import LocalCluster as QueueCluster
+from trainyard_local.parallelcluster.service import all_of
+from trainyard_local.parallelcluster.service import of as queue_clusters_of
 from trainyard_local.sagemaker.capacity import Capacity
 from trainyard_local.sessions.service import CUT_MOMENTS, CUT_WAYS
 from trainyard_local.training_jobs import faults as job_faults
 from trainyard_local.training_jobs.service import of as jobs_of
 
-#: What trainyard_trainers names a rank that it forked.
-RANK_NAME = re.compile(r"trainer-\d+")
-#: A process beside each rank; without it training goes on.
-CHECKPOINT_WRITER = "checkpoint-save"
 #: No fault that passes by itself lasts longer.
 MAX_SECONDS = 3600
 RUN_ID = re.compile(r"run-[0-9a-z]+")
@@ -66,7 +67,7 @@ def apply(cloud: LocalCloud, request: Mapping[str, Any]) -> dict[str, Any]:
     Those of training jobs have "job" and "host", or "instanceType", in the place of "cluster".
     Returns what was done. Raises FaultError.
     """
-    if request.get("kind") in job_faults.KINDS:
+    if request.get("kind") in job_faults.KINDS and not request.get("cluster"):
         return _apply_to_jobs(cloud, request)
     kind, cluster = request.get("kind"), _cluster(cloud, request)
     fault = FAULTS.get(str(kind), befall)
@@ -78,7 +79,8 @@ def _apply_to_jobs(cloud: LocalCloud, request: Mapping[str, Any]) -> dict[str, A
     try:
         done = job_faults.KINDS[kind](jobs_of(cloud), request)
         if kind in CAPACITY:
-            CAPACITY[kind](of(cloud).settings.capacity, request)
+            for clusters in (of(cloud), queue_clusters_of(cloud)):
+                CAPACITY[kind](clusters.settings.capacity, request)
         return {"kind": kind, **done}
     except job_faults.NoSuchPart as error:
         raise NotThere(str(error)) from None
@@ -90,12 +92,15 @@ def _apply_to_jobs(cloud: LocalCloud, request: Mapping[str, Any]) -> dict[str, A
 
 def status(cloud: LocalCloud) -> dict[str, Any]:
     """Clusters, nodes and process ids of the local cloud."""
+    return {"clusters": [_cluster_status(cluster) for cluster in _clusters(cloud)]}
+
+
+def _clusters(cloud: LocalCloud) -> list[ClusterOfNodes]:
     with of(cloud).lock:
-        clusters = list(of(cloud).clusters.values())
-    return {"clusters": [_cluster_status(cluster) for cluster in clusters]}
+        return [*of(cloud).clusters.values(), *all_of(cloud)]
 
 
-def _cluster_status(cluster: LocalCluster) -> dict[str, Any]:
+def _cluster_status(cluster: ClusterOfNodes) -> dict[str, Any]:
     nodes = [
         {
             "instanceId": node.instance_id,
@@ -118,9 +123,8 @@ def _cluster_status(cluster: LocalCluster) -> dict[str, Any]:
     }
 
 
-def _cluster(cloud: LocalCloud, request: Mapping[str, Any]) -> LocalCluster:
-    with of(cloud).lock:
-        clusters = list(of(cloud).clusters.values())
+def _cluster(cloud: LocalCloud, request: Mapping[str, Any]) -> ClusterOfNodes:
+    clusters = _clusters(cloud)
     wanted = request.get("cluster")
     if not wanted and len(clusters) == 1:
         return clusters[0]
@@ -131,7 +135,7 @@ def _cluster(cloud: LocalCloud, request: Mapping[str, Any]) -> LocalCluster:
     raise NotThere(f"cluster: '{wanted}' is not a cluster of this local cloud; there is: {known}")
 
 
-def _node(cluster: LocalCluster, request: Mapping[str, Any]) -> Node:
+def _node(cluster: ClusterOfNodes, request: Mapping[str, Any]) -> Node:
     wanted = request.get("node")
     for node in cluster.members():
         if wanted in (node.name, node.instance_id, node.address):
@@ -140,7 +144,7 @@ def _node(cluster: LocalCluster, request: Mapping[str, Any]) -> Node:
     raise NotThere(f"node: '{wanted}' is not a node of cluster {cluster.name}; there is: {known}")
 
 
-def _working_node(cluster: LocalCluster, request: Mapping[str, Any]) -> Node:
+def _working_node(cluster: ClusterOfNodes, request: Mapping[str, Any]) -> Node:
     """The named node, else the first worker on which a job runs."""
     if request.get("node"):
         return _node(cluster, request)
@@ -154,7 +158,7 @@ def _working_node(cluster: LocalCluster, request: Mapping[str, Any]) -> Node:
     )
 
 
-def _run_directory(cluster: LocalCluster, run: Any = None) -> Path:
+def _run_directory(cluster: ClusterOfNodes, run: Any = None) -> Path:
     """Where that run, or all of them, keep their files.
 
     Raises NotThere for a run that never came to this cluster.
@@ -179,12 +183,12 @@ def _job_processes(node: Node, run: Any = None) -> list[Process]:
     ]
 
 
-def kill_node(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
+def kill_node(cluster: ClusterOfNodes, request: Mapping[str, Any]) -> dict[str, Any]:
     node = _working_node(cluster, request)
     return {"node": node.name, "instanceId": node.instance_id, "killed": cluster.power_cut(node)}
 
 
-def befall(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
+def befall(cluster: ClusterOfNodes, request: Mapping[str, Any]) -> dict[str, Any]:
     """A fault that the node's own kind offers (nodes.Node.faults).
 
     With "seconds" it passes by itself, else at heal-node.
@@ -230,14 +234,14 @@ def _seconds(request: Mapping[str, Any]) -> float | None:
     return float(seconds)
 
 
-def _pass(cluster: LocalCluster, node: Node, kind: str, seconds: float) -> None:
+def _pass(cluster: ClusterOfNodes, node: Node, kind: str, seconds: float) -> None:
     cluster.closing.wait(seconds)
     if not cluster.closing.is_set() and node.powered:
         node.faults()[kind].end()
         cluster.healed(node)
 
 
-def heal_node(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
+def heal_node(cluster: ClusterOfNodes, request: Mapping[str, Any]) -> dict[str, Any]:
     """End every fault of the node that can pass."""
     node = _node(cluster, request)
     for fault in node.faults().values():
@@ -246,13 +250,13 @@ def heal_node(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, An
     return {"node": node.name, "instanceId": node.instance_id}
 
 
-def stop_agent(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
+def stop_agent(cluster: ClusterOfNodes, request: Mapping[str, Any]) -> dict[str, Any]:
     """SIGKILL the agent and what would start it again; everything else on the node goes on."""
     node = _working_node(cluster, request)
     return {"node": node.name, "instanceId": node.instance_id, "killed": node.stop_agent()}
 
 
-def start_agent(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
+def start_agent(cluster: ClusterOfNodes, request: Mapping[str, Any]) -> dict[str, Any]:
     node = _node(cluster, request)
     if not node.powered:
         raise NotNow(f"node: {node.name} is switched off; reboot or replace it first")
@@ -260,35 +264,21 @@ def start_agent(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, 
     return {"node": node.name, "instanceId": node.instance_id}
 
 
-def kill_process(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
+def kill_process(cluster: ClusterOfNodes, request: Mapping[str, Any]) -> dict[str, Any]:
     """SIGKILL one training process.
 
     It is a rank that torchrun started (LOCAL_RANK) or forked (its name), else the job's innermost
     process.
     """
     node = _working_node(cluster, request)
-    jobs = [
-        process
-        for process in _job_processes(node, request.get("run"))
-        if process.name != CHECKPOINT_WRITER
-    ]
+    jobs = _job_processes(node, request.get("run"))
     if not jobs:
         _run_directory(cluster, request.get("run"))
         raise NotNow(
             f"run: no process of {request.get('run') or 'any run'} runs on {node.name} now; "
             "leave out the node, or wait"
         )
-    parents = {process.parent for process in jobs}
-    ranks = [
-        process
-        for process in jobs
-        if "LOCAL_RANK" in process.environment or RANK_NAME.fullmatch(process.name)
-    ]
-    # srun forks a helper that has no part in training.
-    innermost = [
-        process for process in jobs if process.pid not in parents and process.name != "srun"
-    ]
-    victim = (ranks or innermost or jobs)[0]
+    victim = node_processes.worker_of(jobs)
     node_processes.kill_pids([victim.pid])
     return {
         "node": node.name,
@@ -298,7 +288,7 @@ def kill_process(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str,
     }
 
 
-def corrupt_checkpoint(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
+def corrupt_checkpoint(cluster: ClusterOfNodes, request: Mapping[str, Any]) -> dict[str, Any]:
     """Flip bytes in the middle of the newest checkpoint's largest file.
 
     With "how": "truncate", cut it in half.
@@ -319,7 +309,7 @@ def corrupt_checkpoint(cluster: LocalCluster, request: Mapping[str, Any]) -> dic
     }
 
 
-def _newest_checkpoint(cluster: LocalCluster, run: Any) -> Path:
+def _newest_checkpoint(cluster: ClusterOfNodes, run: Any) -> Path:
     """Of the run, else of those that train on the cluster now, else of all on its filesystem."""
     runs = _run_directory(cluster)
     found = [
@@ -353,12 +343,14 @@ def _flip(path: Path) -> None:
         file.write(bytes(byte ^ 0xFF for byte in old))
 
 
-def node_health(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
+def node_health(cluster: ClusterOfNodes, request: Mapping[str, Any]) -> dict[str, Any]:
     """HyperPod's health monitor found a broken accelerator.
 
     It sends its event. Where NodeRecovery is Automatic, HyperPod also acts on it.
     """
     node = _node(cluster, request)
+    if not isinstance(cluster, HyperPodCluster):
+        raise FaultError("kind: 'node-health' is HyperPod's; use another kind on this cluster")
     healthy = bool(request.get("healthy"))
     reason = request.get("reason")
     action = "None" if healthy else str(request.get("action", "Replace"))
@@ -367,7 +359,7 @@ def node_health(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, 
     return {"node": node.name, "instanceId": node.instance_id}
 
 
-def cut_session(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
+def cut_session(cluster: ClusterOfNodes, request: Mapping[str, Any]) -> dict[str, Any]:
     """End the data channel of the cluster's next Session Manager sessions, as networks do.
 
     {"when", "how", "times"?}
@@ -383,7 +375,19 @@ def cut_session(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, 
     return {"when": when, "how": how, "sessions": len(cluster.session_cuts)}
 
 
-FAULTS: dict[str, Callable[[LocalCluster, Mapping[str, Any]], dict[str, Any]]] = {
+def interrupt_spot(cluster: ClusterOfNodes, request: Mapping[str, Any]) -> dict[str, Any]:
+    """EC2 takes a spot instance back: its metadata and an event say so, and then it is gone."""
+    if not isinstance(cluster, QueueCluster):
+        raise FaultError("kind: 'interrupt-spot' needs a queue of spot instances")
+    node = _working_node(cluster, request)
+    try:
+        at = spot.interrupt(cluster, node, _seconds(request))
+    except ValueError as error:
+        raise NotNow(str(error)) from None
+    return {"node": node.name, "instanceId": node.instance_id, "at": at}
+
+
+FAULTS: dict[str, Callable[[ClusterOfNodes, Mapping[str, Any]], dict[str, Any]]] = {
     "kill-node": kill_node,
     "heal-node": heal_node,
     "stop-agent": stop_agent,
@@ -392,4 +396,5 @@ FAULTS: dict[str, Callable[[LocalCluster, Mapping[str, Any]], dict[str, Any]]] =
     "corrupt-checkpoint": corrupt_checkpoint,
     "node-health": node_health,
     "cut-session": cut_session,
+    "interrupt-spot": interrupt_spot,
 }

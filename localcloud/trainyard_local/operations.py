@@ -39,7 +39,18 @@ OPERATIONS: supported.Operations = {
             "UpdateTrainingJob",
         ]
     ),
-    "ssm": frozenset(["ResumeSession", "StartSession", "TerminateSession"]),
+    "ec2": frozenset(["DescribeTags", "TerminateInstances"]),
+    "ssm": frozenset(
+        [
+            "CancelCommand",
+            "DescribeInstanceInformation",
+            "GetCommandInvocation",
+            "ResumeSession",
+            "SendCommand",
+            "StartSession",
+            "TerminateSession",
+        ]
+    ),
 }
 
 
@@ -59,11 +70,23 @@ def _ssm(action: str, p: Parameters, path: str, n: Namer) -> list[str]:
             _session_target(target, n),
             *([_document(p["DocumentName"], n)] if p.get("DocumentName") else []),
         ]
+    if action == "SendCommand":
+        targets = [n.arn("ec2", f"instance/{one}") for one in p.get("InstanceIds") or []]
+        return [_document(p["DocumentName"], n), *targets]
     if action in ("TerminateSession", "ResumeSession"):
         return [n.arn("ssm", f"session/{p['SessionId']}")]
     if p.get("Name"):
         return [n.arn("ssm", "parameter/" + p["Name"].lstrip("/"))]
     return []
+
+
+def _ec2(action: str, p: Parameters, path: str, n: Namer) -> list[str]:
+    if action != "TerminateInstances":
+        return []
+    ids = p.get("InstanceIds") or [
+        value for key, value in p.items() if key.startswith("InstanceId")
+    ]
+    return [n.arn("ec2", f"instance/{one}") for one in ids]
 
 
 def _session_target(target: str, n: Namer) -> str:
@@ -97,7 +120,12 @@ def _passed_roles(action: str, parameters: Mapping[str, Any]) -> list[str]:
     return sorted({group["ExecutionRole"] for group in groups if group.get("ExecutionRole")})
 
 
-FINDERS: Mapping[str, arns.Finder] = {**arns.FINDERS, "sagemaker": _sagemaker, "ssm": _ssm}
+FINDERS: Mapping[str, arns.Finder] = {
+    **arns.FINDERS,
+    "ec2": _ec2,
+    "sagemaker": _sagemaker,
+    "ssm": _ssm,
+}
 
 
 def access(*, enforce: bool = True) -> Access:

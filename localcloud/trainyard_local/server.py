@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -34,6 +35,8 @@ log = logging.getLogger("trainyard.server")
 
 #: Set to 1, the server runs without the patches that only make moto faster.
 STOCK_SPEED = "TRAINYARD_LOCAL_STOCK_SPEED"
+#: The template's: where the local cloud's own ParallelCluster answers.
+API_PARAMETER = "ParallelClusterApiUrl"
 
 Notify = Callable[[Mapping[str, Any]], None]
 
@@ -135,7 +138,9 @@ def _run(options: argparse.Namespace, notify: Notify) -> int:
     from sam_on_moto.template.deployment import Deployment
     from trainyard_local.machines import cloud as machine_cloud
 
-    deployment = Deployment(options.state_dir, options.parameters)
+    listener = listen(options.port)
+    parameters = own_parameters(options.template, listener.getsockname()[1]) | options.parameters
+    deployment = Deployment(options.state_dir, parameters)
     translated = deployment.translated(options.template)
     image = (
         machine_cloud.image(lambda words: notify({"progress": words}))
@@ -144,7 +149,7 @@ def _run(options: argparse.Namespace, notify: Notify) -> int:
     )
     serve, sessions = build(
         options.state_dir,
-        options.port,
+        listener,
         enforce_iam=not options.no_iam,
         end=ended.set,
         update=deployment.update,
@@ -168,9 +173,15 @@ def _run(options: argparse.Namespace, notify: Notify) -> int:
     return 0
 
 
+def own_parameters(template: Path, port: int) -> dict[str, str]:
+    """What the local cloud knows of itself, where the template asks for it."""
+    named = API_PARAMETER in template.read_text() if template.is_file() else False
+    return {API_PARAMETER: f"http://127.0.0.1:{port}/_parallelcluster"} if named else {}
+
+
 def build(
     state_dir: Path,
-    port: int,
+    listener: socket.socket,
     *,
     enforce_iam: bool,
     end: Callable[[], None],
@@ -179,9 +190,8 @@ def build(
 ) -> tuple[assembly.Serving, Sessions]:
     """Put a cloud with clusters together; with the image of a disk, its nodes are machines.
 
-    Raises PortTaken, MotoChanged. Once per process.
+    Raises MotoChanged. Once per process.
     """
-    listener = listen(port)
     cloud = LocalCloud(
         state_dir, listener.getsockname()[1], access=operations.access(enforce=enforce_iam)
     )
@@ -211,14 +221,18 @@ def _machine_nodes(cloud: LocalCloud, image: Path, serving: assembly.Serving) ->
 def _install_nodes(cloud: LocalCloud, kind: NodeKind | None) -> Sessions:
     """SageMaker and Session Manager, backed by real nodes and hosts, and their prices."""
     from trainyard_local import faults
+    from trainyard_local.fsx import http as fsx
     from trainyard_local.hyperpod import prices
     from trainyard_local.hyperpod import service as hyperpod
+    from trainyard_local.parallelcluster import service as parallelcluster
     from trainyard_local.sessions import service as sessions
     from trainyard_local.training_jobs import faults as job_faults
     from trainyard_local.training_jobs import service as training_jobs
 
     cloud.services[prices.SERVICE] = partial(prices.answer, cloud)
-    hyperpod.install(cloud, kind=kind)
+    fsx.install(cloud)
+    pods = hyperpod.install(cloud, kind=kind)
+    parallelcluster.install(cloud, pods.ports)
     jobs = training_jobs.install(cloud)
     cloud.reporters["nodes"] = lambda: faults.status(cloud)
     cloud.reporters["trainingJobs"] = lambda: job_faults.status(jobs)

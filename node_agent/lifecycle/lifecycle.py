@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import node_facts
 import step_accounts
@@ -27,9 +27,15 @@ STEPS: list[tuple[str, Callable[[Node], None]]] = [
 ]
 
 
-def run(load: Callable[[], Node]) -> int:
-    """Run every step in order; 0, or 1 after saying which step failed."""
-    name = "resource config"
+def run(
+    load: Callable[[], Node],
+    steps: Sequence[tuple[str, Callable[[Node], None]]] = STEPS,
+    name: str = "resource config",
+) -> int:
+    """Run every step in order; 0, or 1 after saying which step failed.
+
+    `name`: of what `load` reads.
+    """
     try:
         node = load()
         me = node.identity
@@ -37,8 +43,8 @@ def run(load: Callable[[], Node]) -> int:
             f"node {me.node_name} ({me.instance_id}, group {me.group}): "
             f"{me.role} of cluster {node.cluster['clusterName']}"
         )
-        for number, (name, step) in enumerate(STEPS, start=1):
-            say(f"step {number}/{len(STEPS)} {name}")
+        for number, (name, step) in enumerate(steps, start=1):
+            say(f"step {number}/{len(steps)} {name}")
             step(node)
     except StepFailed as failed:
         say(f"FAILED in step '{name}': {failed}")

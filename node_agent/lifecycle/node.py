@@ -47,11 +47,13 @@ class Identity:
     address: str
     controller_address: str
     cluster_arn: str
+    #: Where it does not follow from the address.
+    slurm_name: str = ""
 
     @property
     def node_name(self) -> str:
-        """HyperPod's Slurm node name."""
-        return "ip-" + self.address.replace(".", "-")
+        """The node's name in Slurm: HyperPod's, if nothing else is known."""
+        return self.slurm_name or "ip-" + self.address.replace(".", "-")
 
 
 @dataclass(frozen=True)
@@ -88,17 +90,21 @@ class Node:
         environ = os.environ
         root = environ.get("TRAINYARD_ROOT", "").rstrip("/")
         bundle = Path(__file__).resolve().parent
-        cluster = read_json(
-            bundle / "cluster.json", "the control plane puts it beside on_create.sh"
-        )
-        missing = [key for key in REQUIRED if key not in cluster]
-        if missing:
-            raise StepFailed(
-                f"cluster.json has no {', '.join(missing)}; the control plane that wrote it "
-                "and these scripts do not match"
-            )
+        cluster = cluster_file(bundle)
         given = resource_config_path(root, environ)
         return cls(root, bundle, cluster, await_identity(cluster, given, environ), environ)
+
+
+def cluster_file(bundle: Path) -> dict[str, Any]:
+    """What the control plane says of the cluster. Raises StepFailed."""
+    cluster = read_json(bundle / "cluster.json", "the control plane puts it beside the scripts")
+    missing = [key for key in REQUIRED if key not in cluster]
+    if missing:
+        raise StepFailed(
+            f"cluster.json has no {', '.join(missing)}; the control plane that wrote it "
+            "and these scripts do not match"
+        )
+    return cluster
 
 
 def resource_config_path(root: str, environ: Mapping[str, str]) -> Path:

@@ -7,6 +7,7 @@ set -euo pipefail
 root=${TRAINYARD_ROOT:-}
 role=$(<"$root/etc/trainyard/role")
 node_name=$(<"$root/etc/trainyard/node-name")
+slurm_setup=$(<"$root/etc/trainyard/slurm-setup")
 run_dir=$root/var/run/trainyard
 log_dir=$root/var/log
 mkdir -p "$run_dir" "$log_dir/slurm" "$log_dir/trainyard"
@@ -84,12 +85,18 @@ mask_controller() {
 start_with_systemd() {
   export PATH=$PATH:/opt/slurm/bin:/opt/slurm/sbin
   systemctl daemon-reload
+  if [[ $slurm_setup == BackendsOwn ]]; then
+    systemctl enable trainyard-agent
+    systemctl restart trainyard-agent # a set-up that ran again may have replaced its files
+    say "started with systemd"
+    return
+  fi
   # The image's own set-up gives the node its key, maybe a moment after this script began.
   repeatedly systemctl enable --now munge
   if [[ $role == controller ]]; then
     systemctl enable slurmctld
     start_controller
-  elif [[ $(<"$root/etc/trainyard/slurm-setup") == ProvisioningParameters ]]; then
+  elif [[ $slurm_setup == ProvisioningParameters ]]; then
     # Scripts that run OnCreate own the set-up of Slurm; after OnInitComplete the image's is done
     # and slurmd runs.
     mask_controller
@@ -105,13 +112,14 @@ start_without_systemd() {
     say "munge does not run; Slurm needs it: start munged with the cluster's key"
     return 1
   fi
-  case $role in
-    controller)
+  case $slurm_setup/$role in
+    BackendsOwn/*) ;; # its own image starts Slurm's daemons
+    */controller)
       start_supervised slurmctld "$run_dir/slurmctld.pid" "$log_dir/slurm/slurmctld.out" \
         slurmctld -D
       await_controller
       ;;
-    worker)
+    */worker)
       start_supervised slurmd "$run_dir/slurmd.pid" "$log_dir/slurm/slurmd.out" \
         slurmd -D -N "$node_name"
       ;;

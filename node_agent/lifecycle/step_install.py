@@ -19,6 +19,8 @@ from step_slurm import our_epilog, slurm_conf
 #: ever seen.
 SLURM_UNITS = ("munge", "slurmctld", "slurmd")
 RESTARTS = "[Unit]\nStartLimitIntervalSec=0\n[Service]\nRestart=on-failure\nRestartSec=1\n"
+#: Slurm is set up, started and changed by others only.
+BACKENDS_OWN = "BackendsOwn"
 LIBRARY = "/opt/trainyard/lib"
 PACKAGES = "/opt/trainyard/packages"
 #: For environments of jobs (trainyard_trainers/launch/environments.py).
@@ -55,7 +57,7 @@ def agent(node: Node) -> None:
         return
     for unit in ("trainyard-agent.service", "trainyard.slice"):
         node.write(f"/etc/systemd/system/{unit}", (node.bundle / unit).read_text())
-    for unit in SLURM_UNITS:
+    for unit in SLURM_UNITS if slurm_setup(node) != BACKENDS_OWN else ():
         node.write(
             f"/etc/systemd/system/{unit}.service.d/trainyard.conf",
             RESTARTS + (slurmd_options(node) if unit == "slurmd" else ""),
@@ -106,7 +108,8 @@ def agent_python(node: Node) -> str:
     if node.local and node.environ.get("TRAINYARD_PYTHON"):
         return node.environ["TRAINYARD_PYTHON"]
     unpack_packages(node)
-    python = shutil.which("python3") or "/usr/bin/python3"
+    named = node.environ.get("TRAINYARD_AGENT_PYTHON")
+    python = named or shutil.which("python3") or "/usr/bin/python3"
     environment = {"PYTHONPATH": str(node.path(PACKAGES)), "PATH": "/usr/bin:/bin"}
     command(
         [python, "-S", "-c", "import botocore.session, psutil, pydantic, pynvml"], env=environment
@@ -161,7 +164,7 @@ def configuration(node: Node) -> None:
 def agent_config(node: Node) -> dict[str, Any]:
     """files.AgentConfig of the contracts, camelCase."""
     me, cluster = node.identity, node.cluster
-    slurm_bin = node.path("/opt/slurm/bin")
+    slurm_bin, theirs = node.path("/opt/slurm/bin"), slurm_setup(node) == BACKENDS_OWN
     return {
         "clusterName": cluster["clusterName"],
         "clusterArn": me.cluster_arn,
@@ -186,7 +189,8 @@ def agent_config(node: Node) -> dict[str, Any]:
         "slurmBin": str(slurm_bin) if (slurm_bin / "sbatch").exists() else "",
         "slurmConf": slurm_conf(node),
         "partitions": sorted({group["partition"] for group in cluster["workerGroups"]}),
-        "jobEndHook": our_epilog(node) if me.role == "controller" else None,
+        "jobEndHook": our_epilog(node) if me.role == "controller" and not theirs else None,
+        "nodesComeAndGo": theirs,
         "heartbeatSeconds": cluster.get("heartbeatSeconds") or 60,
         "expectedWorkers": cluster.get("expectedWorkers") or 0,
         "mounts": [] if node.local else [shared_path(node)],

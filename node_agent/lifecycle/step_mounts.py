@@ -15,7 +15,8 @@ MOUNT_S3 = "/usr/bin/mount-s3"
 
 def shared_path(node: Node) -> str:
     """Where the shared filesystem lies, below the root."""
-    return str(node.cluster["sharedFilesystem"]["mountPath"])
+    filesystem = node.cluster.get("sharedFilesystem")
+    return str(filesystem["mountPath"] if filesystem else node.cluster["sharedPath"])
 
 
 def shared_filesystem(node: Node) -> None:
@@ -32,6 +33,17 @@ def shared_filesystem(node: Node) -> None:
         load_modules()
         repeatedly(node, "mount", lambda: mount(source, target))
     say(f"{target} is {source}")
+
+
+def mounted_already(node: Node) -> None:
+    """The same where the cluster's own software mounts it. Raises StepFailed."""
+    if node.local:
+        link_shared(node)
+    elif not os.path.ismount(shared_path(node)):
+        raise StepFailed(
+            f"nothing is mounted at {shared_path(node)}; ParallelCluster mounts the cluster's "
+            "first sharedStorage there before this script runs"
+        )
 
 
 def load_modules() -> None:

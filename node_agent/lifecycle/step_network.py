@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import http.client
 import socket
 import time
 from collections.abc import Iterator
+from http import HTTPStatus
 from urllib.parse import urlsplit
 
 import node_facts
@@ -13,6 +15,7 @@ from step_mounts import shared_path
 
 NAMES_SECONDS = 120.0
 LOOK_SECONDS = 2.0
+METADATA_SECONDS = 5.0
 
 
 def names(node: Node) -> None:
@@ -41,7 +44,8 @@ def await_names(node: Node, deadline: float) -> None:
 
 def hosts(node: Node) -> Iterator[str]:
     """The shared filesystem's, and those of the services that a node calls."""
-    yield node.cluster["sharedFilesystem"]["dnsName"]
+    if filesystem := node.cluster.get("sharedFilesystem"):  # else others have mounted it
+        yield filesystem["dnsName"]
     yield from dict.fromkeys(host for host, _ in services(node).values())
 
 
@@ -63,3 +67,25 @@ def resolves(host: str) -> bool:
         return bool(socket.getaddrinfo(host, None, proto=socket.IPPROTO_TCP))
     except OSError:
         return False
+
+
+def metadata(endpoint: str, name: str) -> str:
+    """One fact of the instance's own metadata (version 2). Raises StepFailed."""
+    url = urlsplit(endpoint)
+    connection = http.client.HTTPConnection(url.netloc, timeout=METADATA_SECONDS)
+    try:
+        connection.request(
+            "PUT", "/latest/api/token", headers={"X-aws-ec2-metadata-token-ttl-seconds": "60"}
+        )
+        token = connection.getresponse().read().decode()
+        path = f"/latest/meta-data/{name}"
+        connection.request("GET", path, headers={"X-aws-ec2-metadata-token": token})
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        if answer.status != HTTPStatus.OK:
+            raise StepFailed(f"the instance's metadata have no {name} (HTTP {answer.status})")
+        return text.strip()
+    except OSError as error:
+        raise StepFailed(f"the instance's metadata do not answer: {error}") from error
+    finally:
+        connection.close()

@@ -21,6 +21,8 @@ PATIENCE_SECONDS = 5.0
 #: own timeouts bound it, so this only guards against a wedged daemon.
 ANSWER_SECONDS = 120.0
 
+#: trainyard_contracts.packed.OPTION, which is not imported for most commands.
+PACKED = "--packed"
 DAEMON = "trainyard-agent daemon --config FILE"
 READ_SECRETS = "trainyard-agent read-secrets < {region, secrets}"
 PREPARE_IMAGE = "trainyard-agent prepare-image ATTEMPT_DIR"
@@ -44,8 +46,9 @@ def main(argv: list[str] | None = None) -> int:
         return prepare_image(words[1])
     if words == ["notify-job-end"]:
         return notify_job_end()
+    packed = words[:1] == [PACKED]
     try:
-        answer = ask(words)
+        answer = ask(words[1:] if packed else words)
     except TimeoutError:
         answer = {
             "error": "agent-silent",
@@ -58,8 +61,14 @@ def main(argv: list[str] | None = None) -> int:
             "message": f"no agent answers at {state_dir()}/{COMMAND_SOCKET}: {error}; "
             "start the daemon (systemctl start trainyard-agent)",
         }
-    print(json.dumps(answer))
+    print(_packed(json.dumps(answer)) if packed else json.dumps(answer))
     return 1 if "error" in answer else 0
+
+
+def _packed(text: str) -> str:
+    from trainyard_contracts.packed import pack
+
+    return pack(text)
 
 
 def _daemon(words: Sequence[str]) -> int:

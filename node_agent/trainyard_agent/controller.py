@@ -72,7 +72,8 @@ class Controller:
         self._store = Store(path, on_commit=self._sender.wake)
         self._reporter = Reporter(config, self._store)
         self._slurm, self._s3 = Slurm(config), S3(config.region)
-        self._table, self._links = NodeTable(self._reporter), Links()
+        self._table = NodeTable(self._reporter, come_and_go=config.nodes_come_and_go)
+        self._links = Links()
         self._attempts = Attempts(config, self._reporter)
         self._silence = SilenceWatch(
             config, self._reporter, self._table, self._links, self._attempts

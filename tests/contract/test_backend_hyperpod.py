@@ -612,6 +612,19 @@ def test_a_role_that_aws_does_not_know_yet_is_tried_again(fixture: Fixture) -> N
     assert len(fixture.roles.made) == 1, "the role is there before it is named to SageMaker"
 
 
+def test_a_call_that_iam_forbids_is_not_tried_again_though_its_words_name_an_assumed_role(
+    fixture: Fixture,
+) -> None:
+    message = (
+        "User: arn:aws:sts::111122223333:assumed-role/prod-StepsRole/steps is not authorized to "
+        "perform: sagemaker:CreateCluster"
+    )
+    fixture.finds_none()
+    fixture.refuses("create_cluster", "AccessDeniedException", message)
+    with pytest.raises(errors.BackendRejected, match="sagemaker:CreateCluster"):
+        fixture.backend.create(CLUSTER)
+
+
 def test_what_was_made_beside_a_cluster_is_found_and_removed(fixture: Fixture) -> None:
     fixture.finds_none()
     fixture.refuses("create_cluster", "ResourceLimitExceeded")

@@ -31,7 +31,9 @@ PACKAGES = (
 #: What commands make, and what is no code of ours to be tested; `tests/contract` holds the programs
 #: of examples to their tests.
 LEFT_OUT = {"build", "dist", "examples", "node_modules", "packages", "tests"}
-MARK = re.compile(r"^(?:pytestmark = |@).*\bmark\.(real|machines|parallelcluster)\b", re.MULTILINE)
+MARK = re.compile(
+    r"^(?:pytestmark = |@).*\bmark\.(real|machines|parallelcluster|conformance)\b", re.MULTILINE
+)
 #: A shorter module is tested with those that use it.
 LINES = 60
 
@@ -142,7 +144,7 @@ def test_a_mark_stands_where_the_page_says() -> None:
         level = path.relative_to(ROOT / "tests").parts[0]
         marks = MARK.findall(path.read_text())
         assert "real" not in marks or level == "unit", f"{path}: `real` divides tests/unit only"
-        for mark in ("machines", "parallelcluster"):
+        for mark in ("machines", "parallelcluster", "conformance"):
             assert (mark in marks) == (level == mark), f"{path}: its level is its folder"
 
 

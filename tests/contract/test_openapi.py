@@ -13,6 +13,11 @@ from trainyard.domain.errors import CODES
 from trainyard.http.openapi import document
 
 OPERATIONS = {
+    "POST /v1/filesystems",
+    "GET /v1/filesystems",
+    "GET /v1/filesystems/{filesystemName}",
+    "DELETE /v1/filesystems/{filesystemName}",
+    "POST /v1/filesystems/{filesystemName}:export",
     "POST /v1/runs", "GET /v1/runs", "GET /v1/runs/{runId}", "GET /v1/runs/{runId}/events",
     "GET /v1/runs/{runId}/checkpoints", "GET /v1/runs/{runId}/logs", "GET /v1/runs/{runId}/metrics",
     "GET /v1/runs/{runId}/outputs",

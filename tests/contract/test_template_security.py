@@ -72,12 +72,17 @@ def test_every_action_of_every_role_exists() -> None:
 CLIENTS = {
     "_dynamodb": "dynamodb", "_s3": "s3", "_sagemaker": "sagemaker", "_sfn": "states",
     "_ssm": "ssm", "_secrets": "secretsmanager", "_pricing": "pricing", "_sqs": "sqs",
-    "logs": "logs", "_iam": "iam",
+    "logs": "logs", "_logs": "logs", "_iam": "iam", "_fsx": "fsx", "_ec2": "ec2",
+    "_cloudwatch": "cloudwatch",
 }  # fmt: skip
 #: What AWS asks for beside the calls themselves.
 IMPLIED = {
     "logs:CreateLogStream", "logs:PutLogEvents", "s3:ListBucket", "sqs:SendMessage", "iam:PassRole",
     "sagemaker:AddTags", "secretsmanager:TagResource", "iam:CreateServiceLinkedRole", "iam:TagRole",
+    # FSx does these with its caller's rights (AWS's managed policy AmazonFSxFullAccess).
+    "fsx:TagResource", "ec2:DescribeSecurityGroups", "ec2:DescribeVpcs",
+    "ec2:GetSecurityGroupsForVpc", "iam:AttachRolePolicy",
+    "iam:TagPolicy", "execute-api:Invoke",  # the latter by HTTP, and not by boto3
 }  # fmt: skip
 
 
@@ -202,19 +207,73 @@ def test_nobody_can_end_or_repair_a_cluster_that_does_not_carry_the_stacks_tag()
         }, role
 
 
-def test_the_first_cluster_of_an_account_may_make_sagemakers_own_role_and_no_other() -> None:
-    (made,) = [s for _, s in _statements() if "iam:CreateServiceLinkedRole" in _list(s["Action"])]
-    assert made["Resource"]["Fn::Sub"].endswith(
-        ":role/aws-service-role/hyperpod.sagemaker.amazonaws.com/AWSServiceRoleForSageMakerHyperPod"
-    )
-    assert made["Condition"] == {
-        "StringEquals": {"iam:AWSServiceName": "hyperpod.sagemaker.amazonaws.com"}
-    }
+def test_functions_may_make_the_own_roles_of_sagemaker_and_fsx_and_no_other() -> None:
+    made = [s for _, s in _statements() if "iam:CreateServiceLinkedRole" in _list(s["Action"])]
+    own = "role/aws-service-role/"
+    assert sorted(s["Resource"]["Fn::Sub"].partition(own)[2] for s in made) == [
+        "fsx.amazonaws.com/AWSServiceRoleForAmazonFSx",
+        "hyperpod.sagemaker.amazonaws.com/AWSServiceRoleForSageMakerHyperPod",
+        FSX_REPOSITORIES,
+    ]
+    for statement in made:
+        service = statement["Resource"]["Fn::Sub"].partition(own)[2].partition("/")[0]
+        if not statement["Resource"]["Fn::Sub"].endswith(FSX_REPOSITORIES):
+            assert statement["Condition"] == {"StringEquals": {"iam:AWSServiceName": service}}
 
 
+def test_only_the_sweep_changes_filesystems_and_only_with_this_stacks_tag() -> None:
+    ours = {"Ref": "AWS::StackName"}
+    for role, statement in _statements():
+        changing = [
+            action
+            for action in _list(statement["Action"])
+            if action.startswith("fsx:") and not action.startswith("fsx:Describe")
+        ]
+        if not changing:
+            continue
+        assert role == "SweepRole"
+        condition = statement["Condition"]
+        tags = [
+            key
+            for test in condition.values()
+            for key, value in test.items()
+            if key.endswith(f"Tag/{STAGE_TAG}") and value == ours
+        ]
+        assert tags, statement["Sid"]
+        if "fsx:DeleteFileSystem" in changing:
+            assert condition == {"StringEquals": {f"aws:ResourceTag/{STAGE_TAG}": ours}}
+
+
+#: FSx's own role for the bucket of each filesystem with a repository.
+FSX_REPOSITORIES = "s3.data-source.lustre.fsx.amazonaws.com/*"
 NODE_ROLES = {
     "Fn::Sub": "arn:${AWS::Partition}:iam::${AWS::AccountId}:role/trainyard/${AWS::StackName}/*"
 }
+
+
+NODE_POLICIES = {
+    "Fn::Sub": "arn:${AWS::Partition}:iam::${AWS::AccountId}:policy/parallelcluster/trainyard/"
+    "${AWS::StackName}/*"
+}
+
+
+def test_commands_and_terminations_reach_instances_with_the_tag_of_this_stack_only() -> None:
+    for role, statement in _statements():
+        if "instance/*" not in json.dumps(statement["Resource"]) or statement["Effect"] == "Deny":
+            continue
+        assert statement["Condition"] == {
+            "StringEquals": {f"aws:ResourceTag/{STAGE_TAG}": {"Ref": "AWS::StackName"}}
+        }, role
+
+
+def test_commands_run_by_one_document() -> None:
+    documents = {
+        json.dumps(statement["Resource"])
+        for _, statement in _statements()
+        if "ssm:SendCommand" in _list(statement["Action"]) and "Condition" not in statement
+    }
+    assert len(documents) == 1
+    assert documents.pop().endswith('::document/AWS-RunShellScript"}')
 
 
 def test_roles_are_passed_to_sagemaker_only_and_are_those_of_this_stacks_nodes() -> None:
@@ -233,8 +292,16 @@ def test_no_function_can_give_a_role_more_than_the_boundary() -> None:
             if not action.startswith("iam:") or action in (
                 "iam:PassRole",
                 "iam:ListRoles",
+                "iam:ListPolicies",
                 "iam:CreateServiceLinkedRole",
             ):
+                continue
+            if statement["Sid"] == "FsxReachesRepositories":
+                assert statement["Resource"]["Fn::Sub"].endswith(f"-role/{FSX_REPOSITORIES}")
+                continue
+            if action in ("iam:CreatePolicy", "iam:TagPolicy", "iam:DeletePolicy"):
+                # Which no function can attach: ParallelCluster's API does, within its own boundary.
+                assert statement["Resource"] == NODE_POLICIES, f"{role}: {action}"
                 continue
             assert statement["Resource"] == NODE_ROLES, f"{role}: {action}"
             if action in ("iam:CreateRole", "iam:PutRolePolicy"):

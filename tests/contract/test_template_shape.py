@@ -23,6 +23,7 @@ SETTINGS = {
     "STAGE", "TABLE_NAME", "DATA_BUCKET", "EVENT_BUS_NAME", "DEAD_LETTERS_URL", "RUN_MACHINE_ARN",
     "CLUSTER_MACHINE_ARN", "TEARDOWN_MACHINE_ARN", "NODE_BOUNDARY_ARN", "SECRET_PREFIX",
     "DEFAULT_SUBNET_IDS", "DEFAULT_SECURITY_GROUP_IDS", "HEARTBEAT_SECONDS", "ORPHAN_SECONDS",
+    "PARALLELCLUSTER_API_URL",
 }  # fmt: skip
 
 
@@ -198,7 +199,7 @@ def test_machines_use_exactly_the_substitutions_they_are_given() -> None:
         assert used == set(machine["DefinitionSubstitutions"]), name
 
 
-def test_facts_come_from_agents_on_our_bus_and_from_sagemaker_on_the_default_bus(
+def test_facts_come_from_agents_on_our_bus_and_from_aws_on_the_default_bus(
     translated: dict[str, Any],
 ) -> None:
     rules = [
@@ -206,18 +207,28 @@ def test_facts_come_from_agents_on_our_bus_and_from_sagemaker_on_the_default_bus
         for r in translated["Resources"].values()
         if r["Type"] == "AWS::Events::Rule"
     ]
-    by_bus = {json.dumps(rule.get("EventBusName")): rule["EventPattern"] for rule in rules}
-    assert by_bus == {
-        '{"Ref": "Bus"}': {"source": ["trainyard.agent"]},
-        "null": {
+    ours = [one["EventPattern"] for one in rules if one.get("EventBusName") == {"Ref": "Bus"}]
+    aws = [one["EventPattern"] for one in rules if "EventBusName" not in one]
+    assert ours == [{"source": ["trainyard.agent"]}]
+    assert sorted(aws, key=str) == [
+        {
+            "source": ["aws.cloudformation"],
+            "detail-type": ["CloudFormation Stack Status Change"],
+        },
+        {
+            "source": ["aws.ec2"],
+            "detail-type": ["EC2 Spot Instance Interruption Warning"],
+        },
+        {
             "source": ["aws.sagemaker"],
             "detail-type": [
                 "SageMaker HyperPod Cluster State Change",
                 "SageMaker HyperPod Cluster Node Health Event",
                 "SageMaker HyperPod Cluster Event",
+                "SageMaker Training Job State Change",
             ],
         },
-    }
+    ]
 
 
 def test_the_sweep_runs_each_minute(translated: dict[str, Any]) -> None:
@@ -260,6 +271,7 @@ def test_every_parameter_has_a_default_and_a_description() -> None:
         "MountableBuckets",
         "JobSecrets",
         "JobImages",
+        "ParallelClusterApiUrl",
         "LogRetentionDays",
         "AlarmEmail",
     }

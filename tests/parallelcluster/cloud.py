@@ -21,8 +21,9 @@ from tests.support.waiting import eventually
 
 from trainyard.backends.parallelcluster.api import ParallelClusterApi, over_http
 from trainyard.backends.parallelcluster.making import Making, ParallelClusterSettings
-from trainyard.backends.parallelcluster.policies import node_policy, policy_name
+from trainyard.backends.parallelcluster.policies import policy_of
 from trainyard_contracts.parallelcluster import ParallelClusterSpec
+from trainyard_contracts.places import lifecycle_prefix
 
 PYTHON = ROOT / ".venv-parallelcluster/bin/python"
 SERVERS = Path(__file__).with_name("servers")
@@ -41,7 +42,6 @@ SETTINGS = ParallelClusterSettings(
     bucket="trainyard-data",
     event_bus="trainyard-test",
     secret_prefix="trainyard/test",
-    node_script=f"s3://{BUCKET}/scripts/one.sh",
     artifact_bucket=ARTIFACTS,
 )
 #: Clusters whose nodes' policy exists, as ParallelCluster's validators ask.
@@ -219,6 +219,10 @@ def places(aws: str) -> Places:
         s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
     for key in ("scripts/one.sh", "scripts/two.sh", "tokens/v1/part-0"):
         s3.put_object(Bucket=BUCKET, Key=key, Body=b"#!/bin/sh\n")
+    s3.create_bucket(Bucket=SETTINGS.bucket)
+    for name in NAMES:
+        script = f"{lifecycle_prefix(name, 1)}/{SETTINGS.node_script}"
+        s3.put_object(Bucket=SETTINGS.bucket, Key=script, Body=b"#!/bin/sh\n")
     _policies(aws, subnets)
     volume = ec2.create_volume(AvailabilityZone="us-east-1a", Size=100)["VolumeId"]
     return Places(
@@ -237,9 +241,9 @@ def places(aws: str) -> Places:
 def _policies(aws: str, subnets: list[str]) -> None:
     iam = _client(aws, "iam")
     for name in NAMES:
-        making = Making(_smallest(name, subnets), 1, {}, SETTINGS)
+        policy = policy_of(Making(_smallest(name, subnets), 1, {}, SETTINGS))
         iam.create_policy(
-            PolicyName=policy_name(making), PolicyDocument=json.dumps(node_policy(making))
+            PolicyName=policy.name, Path=policy.path, PolicyDocument=json.dumps(policy.document)
         )
 
 

@@ -11,12 +11,14 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel
+from tests.support.memory_lustre import MemoryLustre, MemoryNetworks
 
 from trainyard.aws.clusters import HEARTBEAT_LIFETIME
 from trainyard.aws.items import pack, stamp
 from trainyard.backends.hyperpod.events import read_event
 from trainyard.domain import errors
 from trainyard.domain.facts import attempt_of, data_of, type_of
+from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Run, TimelineEntry, Wait
 from trainyard.domain.states import BackendStatus, NodeState
 from trainyard.ports import (
@@ -39,6 +41,7 @@ from trainyard_contracts.base import read_stored
 from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.events import ClusterHeartbeat, Fact
 from trainyard_contracts.files import ExportedObject
+from trainyard_contracts.filesystems import FilesystemSpec
 from trainyard_contracts.inputs import S3Prefix
 from trainyard_contracts.places import RECORD_TAG, STAGE_TAG
 from trainyard_contracts.trees import Pack
@@ -345,6 +348,47 @@ class MemoryClusters:
         return sorted(kept, key=lambda beat: beat.at)[-limit:]
 
 
+class MemoryFilesystems:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.stored: dict[str, Filesystem] = {}
+        self.broken: set[str] = set()  # records of these names cannot be read
+
+    def create(self, filesystem: Filesystem) -> Filesystem:
+        old = self.stored.get(filesystem.name)
+        if old is not None and old.status != "Deleted":
+            raise errors.FilesystemExists(f"Filesystem '{filesystem.name}' exists.")
+        fresh = filesystem
+        if old is not None:
+            fresh = filesystem.changed(generation=old.generation + 1, version=old.version + 1)
+        self.stored[filesystem.name] = fresh
+        return fresh
+
+    def get(self, name: str) -> Filesystem:
+        if name not in self.stored:
+            raise errors.FilesystemNotFound.of(name)
+        if name in self.broken:
+            raise errors.RecordUnreadable(f"this version cannot read the record of {name}")
+        return self.stored[name]
+
+    def put(self, filesystem: Filesystem) -> Filesystem:
+        if self.get(filesystem.name).version != filesystem.version:
+            raise errors.ConflictError(f"Filesystem '{filesystem.name}' was changed in between.")
+        changed = filesystem.changed(version=filesystem.version + 1, updated_at=self._clock.now())
+        fresh = read_stored(Filesystem, changed.model_dump_json())
+        self.stored[filesystem.name] = fresh
+        return fresh
+
+    def list(self, *, limit: int, token: str | None) -> Page[Filesystem]:
+        return page([one for one in self._read() if one], limit, token, "filesystems")
+
+    def active(self) -> list[Filesystem]:
+        return [one for one in self._read() if one.status != "Deleted"]
+
+    def _read(self) -> list[Filesystem]:
+        return [one for one in reversed(self.stored.values()) if one.name not in self.broken]
+
+
 class MemoryWaits:
     def __init__(self) -> None:
         self.stored: dict[str, Wait] = {}
@@ -397,6 +441,7 @@ class MemoryBackend:
         self.reasons: dict[str, str] = {}
         self.replaced: list[str] = []
         self.rebooted: list[str] = []
+        self.attended: list[str] = []
         self.made = 0
         self.deleting_takes = 1
 
@@ -433,6 +478,10 @@ class MemoryBackend:
         )
         self.node_lists[cluster.name] = list(_nodes(cluster.spec))
         return arn
+
+    def attend(self, cluster: Cluster) -> None:
+        self._maybe_refuse("attend")
+        self.attended.append(cluster.name)
 
     def event_reason(self, name: str, event_id: str) -> str:
         self._maybe_refuse("event_reason")
@@ -697,6 +746,9 @@ class MemoryMetrics:
 
 
 class MemoryPrices:
+    def monthly_usd(self, spec: FilesystemSpec) -> float | None:
+        return 0.145 * spec.storage_gib
+
     def hourly_usd(self, spec: ClusterSpec, product_of: Callable[[str], Product]) -> float | None:
         return 1.5 * sum(group.count + group.spares for group in spec.groups())
 
@@ -710,6 +762,9 @@ class World:
     fuse: Fuse = field(default_factory=Fuse)
     runs: MemoryRuns = field(init=False)
     clusters: MemoryClusters = field(init=False)
+    filesystems: MemoryFilesystems = field(init=False)
+    lustre: MemoryLustre = field(init=False)
+    networks: MemoryNetworks = field(default_factory=MemoryNetworks)
     waits: MemoryWaits = field(default_factory=MemoryWaits)
     commands: MemoryCommands = field(default_factory=MemoryCommands)
     blobs: MemoryBlobs = field(default_factory=MemoryBlobs)
@@ -725,12 +780,16 @@ class World:
 
     def __post_init__(self) -> None:
         self.runs, self.clusters = MemoryRuns(self.clock), MemoryClusters(self.clock)
+        self.filesystems = MemoryFilesystems(self.clock)
+        self.lustre = MemoryLustre(self.clock, "test")
         self.backend = MemoryBackend(self.clock, "test", commands=self.commands)
         self.uploads = MemoryUploads(self.blobs, self.clock)
         self.exports = MemoryExports(self.blobs)
         wrap = self.fuse.wrap
         self.ports = Ports(
             runs=wrap(self.runs), clusters=wrap(self.clusters), waits=wrap(self.waits),
+            filesystems=wrap(self.filesystems), lustre=wrap(self.lustre),
+            networks=wrap(self.networks),
             backends={"hyperpod": wrap(self.backend)},
             blobs=wrap(self.blobs), uploads=wrap(self.uploads), exports=wrap(self.exports),
             sources=wrap(self.sources), executions=wrap(self.executions),

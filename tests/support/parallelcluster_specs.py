@@ -18,7 +18,6 @@ SETTINGS = ParallelClusterSettings(
     bucket="trainyard-prod-1",
     event_bus="trainyard-prod",
     secret_prefix="trainyard/prod",
-    node_script="s3://trainyard-prod-1/node/setup.sh",
     node_boundary_arn="arn:aws:iam::111122223333:policy/prod-boundary",
 )
 

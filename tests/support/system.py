@@ -198,12 +198,15 @@ class System:
         return next((path for path in found if path.exists()), found[0])
 
     # -- trouble ----------------------------------------------------------------------------------
-    def fault(self, kind: str, cluster: str, **given: str) -> Json:
-        """Inject a fault into the local cloud; returns what was done."""
+    def fault(self, kind: str, cluster: str = "", **given: str) -> Json:
+        """Inject a fault into the local cloud; returns what was done.
+
+        Those of training jobs name no cluster.
+        """
         url = f"{self.local['endpoint']}/_trainyard/fault"
         answer = httpx.post(
             url,
-            json={"kind": kind, "cluster": cluster, **given},
+            json={"kind": kind, **({"cluster": cluster} if cluster else {}), **given},
             headers=self._token(),
             timeout=120,
         )

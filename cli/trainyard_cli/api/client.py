@@ -240,6 +240,35 @@ class Client:
             "DELETE", f"/v1/clusters/{_segment(name)}", {"force": "true"} if force else None
         )
 
+    # Filesystems
+
+    def create_filesystem(
+        self, spec: Mapping[str, Any], *, idempotency_key: str | None = None
+    ) -> Json:
+        """As submit_run: the same key and spec give the same filesystem."""
+        key = uuid.uuid4().hex if idempotency_key is None else idempotency_key
+        return self._call("POST", "/v1/filesystems", body=spec, key=key)
+
+    def plan_filesystem(self, spec: Mapping[str, Any]) -> Json:
+        """The requests that creating it would send, and its price a month. Nothing is done."""
+        return self._call("POST", "/v1/filesystems", {"dryrun": "true"}, body=spec)
+
+    def filesystem(self, name: str) -> Json:
+        return self._call("GET", f"/v1/filesystems/{_segment(name)}")
+
+    def filesystems(self, *, at_most: int = 1000) -> list[Json]:
+        return self._all("/v1/filesystems", "filesystems", at_most=at_most)
+
+    def export_filesystem(self, name: str) -> Json:
+        return self._call("POST", f"/v1/filesystems/{_segment(name)}:export")
+
+    def delete_filesystem(self, name: str, *, discard: str | None = None) -> Json:
+        """What it holds is exported first; `discard` is why it may be given up instead."""
+        query = {"discard": "true", "reason": discard} if discard is not None else {}
+        return self._call("DELETE", f"/v1/filesystems/{_segment(name)}", query)
+
+    # Nodes
+
     def nodes(self, cluster: str) -> list[Json]:
         return list(self._call("GET", f"/v1/clusters/{_segment(cluster)}/nodes")["nodes"])
 

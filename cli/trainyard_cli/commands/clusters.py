@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 
 from ..api.client import Json
+from ..cluster_groups import groups_of, nodes_of
 from ..context import Context, context_of
 from ..problems import DETACHED, FAILED, ApiProblem
 from ..screen.output import (
@@ -84,7 +85,7 @@ def list_clusters(typer_context: typer.Context) -> None:
             escape(cluster["name"]),
             styled(cluster["status"]),
             escape(cluster.get("ownerRun") or "-"),
-            _node_count(cluster),
+            nodes_of(cluster["spec"]) or "-",
             ago(cluster["createdAt"]),
         )
         for cluster in found
@@ -93,12 +94,6 @@ def list_clusters(typer_context: typer.Context) -> None:
         print_table(table(["cluster", "status", "made for", "nodes", "age"], rows))
     else:
         out.print("No clusters. Make one: trainyard cluster create FILE")
-
-
-def _node_count(cluster: Json) -> int:
-    return sum(
-        group["count"] + group.get("spares", 0) for group in cluster["spec"]["instanceGroups"]
-    )
 
 
 @clusters.command()
@@ -184,8 +179,8 @@ def _print_cluster(context: Context, cluster: Json) -> None:
             "status": styled(cluster["status"]),
             "backend": cluster["spec"]["backend"],
             "groups": ", ".join(
-                f"{group['name']} {group['count']}+{group.get('spares', 0)} {group['instanceType']}"
-                for group in cluster["spec"]["instanceGroups"]
+                f"{group.name} {group.number}+{group.spares} {group.instance_type}"
+                for group in groups_of(cluster["spec"])
             ),
             "made for": cluster.get("ownerRun"),
             "capacity": _try(cluster),

@@ -11,7 +11,7 @@ from typing_extensions import Self
 
 from . import spec_rules
 from .base import Name, Strict, rule
-from .cluster_parts import PythonEnvironment, SecretName, SubnetId
+from .cluster_parts import Mountable, PythonEnvironment, SecretName, SubnetId
 from .inputs import S3Prefix, S3Source
 
 
@@ -54,6 +54,8 @@ class GroupBase(Strict):
         return True
 
 
+#: A job that must stop is given so long.
+STOP_SECONDS = 120
 #: Of a spec's list of other capacity.
 MOST_ENTRIES = 20
 
@@ -185,6 +187,23 @@ class ClusterBase(Strict, ABC):
             "new run with startFrom"
         )
 
+    def named_filesystems(self) -> Mapping[str, str]:
+        """Names of filesystems of /v1/filesystems that it mounts, by the field that gives each."""
+        return {}
+
+    def with_filesystems(self, found: Mapping[str, Mountable]) -> Self:
+        """The same with what these filesystems are, by their names."""
+        return self
+
+    def as_asked(self) -> Self:
+        """The same without what `with_filesystems` added."""
+        return self
+
+    @property
+    def subnets(self) -> Sequence[str]:
+        """Where its nodes may be, whichever way it is made; () = the stack's."""
+        return ()
+
     def lacks_network(self) -> Lacking | None:
         """What must be given if the stack names no network for its clusters."""
         return None
@@ -212,6 +231,31 @@ class ClusterBase(Strict, ABC):
     def mount_paths(self) -> list[str]:
         """Where nodes have something mounted besides the shared filesystem."""
         return []
+
+    @property
+    def nodes_come_with_jobs(self) -> bool:
+        """Whether each job brings nodes of its own, and takes them with it at its end.
+
+        Then no agent speaks for the cluster between jobs, and the backend says when a job is over.
+        """
+        return False
+
+    @property
+    def scheduler(self) -> str:
+        """What jobs are handed to, as people know it."""
+        return "Slurm"
+
+    @property
+    def stop_seconds(self) -> int:
+        """How long a job may take to end once it must stop.
+
+        A checkpoint at the next step boundary, then SIGKILL, and what comes after its program.
+        """
+        return STOP_SECONDS
+
+    def not_for_runs(self) -> Mapping[str, str]:
+        """Fields of a run's spec that mean nothing here, each with what to do instead."""
+        return {}
 
     @property
     def node_repair(self) -> NodeRepair | None:

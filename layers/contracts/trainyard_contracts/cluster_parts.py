@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
 from . import spec_rules
-from .base import RelativePath, Strict, judged, matching
+from .base import Name, RelativePath, Strict, judged, matching, rule
 from .inputs import S3Prefix
 
 
@@ -74,27 +74,73 @@ class Network(Strict):
     )
 
 
+class Mountable(NamedTuple):
+    """What nodes need of a filesystem that is there."""
+
+    file_system_id: str
+    dns_name: str
+    mount_name: str
+
+
 class SharedFilesystem(Strict):
     """FSx for Lustre, mounted on every node; holds runs and checkpoints while the cluster lives."""
 
+    filesystem: Name | None = Field(
+        default=None,
+        description="name of a filesystem of /v1/filesystems, in place of dnsName and mountName",
+    )
     # The API's own patterns (botocore: ClusterDnsName and ClusterMountName).
-    dns_name: Annotated[
-        str,
-        matching(
-            r"^(fs|fc)i?-[0-9a-f]{8,}\.[A-Za-z0-9.-]{4,253}$",
-            "must be the DNS name of an FSx filesystem such as "
-            "fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com",
-            max_length=275,
-        ),
-    ] = Field(description="of the FSx filesystem")
-    mount_name: Annotated[
-        str,
-        matching(
-            r"^[A-Za-z0-9_-]{1,8}$",
-            "must be the filesystem's mount name: 1 to 8 letters, digits, _ and -",
-        ),
-    ] = Field(description="that FSx gave the filesystem")
+    dns_name: (
+        Annotated[
+            str,
+            matching(
+                r"^(fs|fc)i?-[0-9a-f]{8,}\.[A-Za-z0-9.-]{4,253}$",
+                "must be the DNS name of an FSx filesystem such as "
+                "fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com",
+                max_length=275,
+            ),
+        ]
+        | None
+    ) = Field(default=None, description="of the FSx filesystem")
+    mount_name: (
+        Annotated[
+            str,
+            matching(
+                r"^[A-Za-z0-9_-]{1,8}$",
+                "must be the filesystem's mount name: 1 to 8 letters, digits, _ and -",
+            ),
+        ]
+        | None
+    ) = Field(default=None, description="that FSx gave the filesystem")
     mount_path: MountPath = Field(default="/fsx", description="where every node has it")
+
+    @rule
+    def _one(self) -> SharedFilesystem:
+        if self.filesystem is not None and (self.dns_name or self.mount_name):
+            raise ValueError(
+                "filesystem: says which filesystem it is; remove dnsName and mountName, or it"
+            )
+        missing = "dnsName" if not self.dns_name else "mountName"
+        if self.filesystem is None and not (self.dns_name and self.mount_name):
+            raise ValueError(
+                f"{missing}: is needed; give dnsName and mountName of an FSx for Lustre "
+                "filesystem, or filesystem with the name of one of /v1/filesystems"
+            )
+        return self
+
+    @property
+    def place(self) -> str:
+        """Its DNS name and mount name; '' while only its name is known."""
+        return f"{self.dns_name}/{self.mount_name}" if self.dns_name else ""
+
+    def found_as(self, found: Mountable) -> SharedFilesystem:
+        return self.changed(dns_name=found.dns_name, mount_name=found.mount_name)
+
+    def as_asked(self) -> SharedFilesystem:
+        """Without what was looked up."""
+        if self.filesystem is None:
+            return self
+        return SharedFilesystem(filesystem=self.filesystem, mount_path=self.mount_path)
 
 
 class S3Mount(Strict):

@@ -1,4 +1,4 @@
-"""Each backend's entries: the class of its spec, told apart by `backend`, and of its events."""
+"""Each backend's entries: the class of its spec, which `backend` names, and of its events."""
 
 from __future__ import annotations
 
@@ -9,11 +9,16 @@ from typing_extensions import TypeAliasType
 
 from .by_backend import ByBackend
 from .hyperpod import ClusterStateChange, HyperPodClusterSpec
+from .parallelcluster import ParallelClusterSpec
+from .training_job import TrainingJobClusterSpec, TrainingJobStateChange
 
-#: One entry for each backend: `HyperPodClusterSpec | OtherClusterSpec`.
-ClusterSpec = TypeAliasType("ClusterSpec", Annotated[HyperPodClusterSpec, ByBackend()])
+#: One entry for each backend. The first is that of a spec that names none.
+ClusterSpec = TypeAliasType(
+    "ClusterSpec",
+    Annotated[HyperPodClusterSpec | ParallelClusterSpec | TrainingJobClusterSpec, ByBackend()],
+)
 #: Events of AWS that are read by a class.
-BACKEND_EVENTS: tuple[type[BaseModel], ...] = (ClusterStateChange,)
+BACKEND_EVENTS: tuple[type[BaseModel], ...] = (ClusterStateChange, TrainingJobStateChange)
 _READER: TypeAdapter[ClusterSpec] = TypeAdapter(ClusterSpec)
 
 

@@ -374,8 +374,22 @@ class Cancelling(Answer):
 
 
 @dataclass(frozen=True)
+class JobState(Answer):
+    """The newest attempt's job where a backend runs it by itself; `how` it ended, '' before."""
+
+    job_id: str = ""
+    attempt: int = 0
+    state: str = ""
+    how: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True)
 class Exporting(Answer):
-    """`state`: running or finished; then with the SHA-256 of the manifest."""
+    """`state`: running or finished; then with the SHA-256 of the manifest.
+
+    'paused': who copies does so only while it is asked, and wants to be asked again at once.
+    """
 
     state: str = ""
     manifest_sha256: str = ""

@@ -438,8 +438,15 @@ class ClusterFile(Lenient):
     environment: PythonEnvironment
     users: list[ClusterUser]
     s3_mounts: list[S3Mount]
-    shared_filesystem: SharedFilesystem
-    slurm_setup: Literal["SlurmConfig", "ProvisioningParameters"]
+    shared_filesystem: SharedFilesystem | None = Field(
+        default=None, description="that the scripts mount; null: the backend mounts it"
+    )
+    shared_path: str = Field(
+        default="", description="where every node has it, where shared_filesystem does not say so"
+    )
+    slurm_setup: Literal["SlurmConfig", "ProvisioningParameters", "BackendsOwn"] = Field(
+        description="BackendsOwn: all of Slurm is the backend's, and the scripts leave it alone"
+    )
     controller_group: str
     worker_groups: list[WorkerGroup]
     expected_workers: int = Field(ge=0, description="spares may join later: a run does not wait")
@@ -489,6 +496,11 @@ class AgentConfig(Lenient):
     job_end_hook: str | None = Field(
         default=None,
         description="controller: our EpilogSlurmctld, kept in force while the cluster lives",
+    )
+    nodes_come_and_go: bool = Field(
+        default=False,
+        description="nodes are powered up for jobs and down when they are idle, and their names in "
+        "Slurm do not follow from their addresses",
     )
     heartbeat_seconds: float = Field(default=60, gt=0)
     beat_seconds: float = Field(default=1, gt=0)

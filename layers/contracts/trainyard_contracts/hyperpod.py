@@ -5,7 +5,7 @@ Titles are the names that the API's clients know from the time when there was no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError, model_validator
@@ -20,7 +20,7 @@ from .cluster_base import (
     NodeRepair,
     Way,
 )
-from .cluster_parts import Network, SharedFilesystem
+from .cluster_parts import Mountable, Network, SharedFilesystem
 from .slurm_cluster import SlurmCluster
 
 #: HyperPod reboots a node in one to three minutes; a replacement takes twenty to thirty.
@@ -210,7 +210,7 @@ class HyperPodClusterSpec(SlurmCluster):
             raise ValueError(
                 "sharedFilesystem: is needed, for without it jobs on different nodes see none of "
                 "each other's files; give dnsName and mountName of an FSx for Lustre filesystem "
-                "(network.yaml makes one)"
+                "(network.yaml makes one), or filesystem with the name of one of /v1/filesystems"
             )
         return given
 
@@ -279,8 +279,9 @@ class HyperPodClusterSpec(SlurmCluster):
 
     @property
     def filesystem(self) -> str:
-        """By DNS name and mount name."""
-        return f"{self.shared_filesystem.dns_name}/{self.shared_filesystem.mount_name}"
+        """By DNS name and mount name, or by our name for it until it was looked up."""
+        shared = self.shared_filesystem
+        return shared.place or f"filesystem/{shared.filesystem}"
 
     def on_filesystem(self, named: str) -> Self:
         dns_name, _, mount_name = named.partition("/")
@@ -294,6 +295,25 @@ class HyperPodClusterSpec(SlurmCluster):
                 "fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com/abcdefgh"
             ) from None
         return self.changed(shared_filesystem=moved)
+
+    def named_filesystems(self) -> Mapping[str, str]:
+        name = self.shared_filesystem.filesystem
+        return {"sharedFilesystem.filesystem": name} if name else {}
+
+    def with_filesystems(self, found: Mapping[str, Mountable]) -> Self:
+        name = self.shared_filesystem.filesystem
+        if name is None or name not in found:
+            return self
+        return self.changed(shared_filesystem=self.shared_filesystem.found_as(found[name]))
+
+    def as_asked(self) -> Self:
+        return self.changed(shared_filesystem=self.shared_filesystem.as_asked())
+
+    @property
+    def subnets(self) -> Sequence[str]:
+        own = self.network.subnet_ids if self.network is not None else []
+        others = [subnet for entry in self.capacity for subnet in entry.subnet_ids or []]
+        return tuple(dict.fromkeys([*own, *others]))
 
     def lacks_network(self) -> Lacking | None:
         if self.network is not None:

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from pydantic import Field
+from typing_extensions import Self
 
 from .base import rule
 from .cluster_base import GroupBase
+from .cluster_parts import Mountable
 from .ec2_types import known
 from .parallelcluster_parts import HeadNode, Image, LoginPool, PolicyArn, S3Access
 from .parallelcluster_queues import Queue
@@ -167,6 +169,25 @@ class ParallelClusterSpec(SlurmCluster):
     def filesystem(self) -> str:
         """The id of one that exists."""
         return self.shared_storage[0].existing or ""
+
+    def named_filesystems(self) -> Mapping[str, str]:
+        return {
+            f"sharedStorage.{at}.fsx.filesystem": one.fsx.filesystem
+            for at, one in enumerate(self.shared_storage)
+            if one.fsx is not None and one.fsx.filesystem is not None
+        }
+
+    def with_filesystems(self, found: Mapping[str, Mountable]) -> Self:
+        return self.changed(
+            shared_storage=[one.with_filesystems(found) for one in self.shared_storage]
+        )
+
+    def as_asked(self) -> Self:
+        return self.changed(shared_storage=[one.as_asked() for one in self.shared_storage])
+
+    @property
+    def subnets(self) -> Sequence[str]:
+        return tuple(dict.fromkeys(one for queue in self.queues for one in queue.subnet_ids))
 
     def mount_paths(self) -> list[str]:
         others = [storage.mount_path for storage in self.shared_storage[1:]]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from .base import Strict, matching, rule
-from .cluster_parts import MountPath
+from .base import Name, Strict, matching, rule
+from .cluster_parts import Mountable, MountPath
 from .inputs import S3Source
 
 #: ParallelCluster 3.16.1, SharedStorageMountDirValidator; what no other backend refuses.
@@ -71,10 +72,16 @@ class Repository(Strict):
 
 
 class FsxStorage(Strict):
-    """FSx for Lustre: one that exists, by `fileSystemId` alone, or one made with the cluster."""
+    """FSx for Lustre: one that exists, by `fileSystemId` alone or by our name for it alone, or one
+    made with the cluster.
+    """
 
     file_system_id: FsxId | None = Field(
         default=None, description="of one that exists; then nothing else is given"
+    )
+    filesystem: Name | None = Field(
+        default=None,
+        description="name of a filesystem of /v1/filesystems; then nothing else is given",
     )
     capacity_gib: int | None = Field(
         default=None, ge=1200, description="1200 or a multiple of 2400, of one that is made"
@@ -105,16 +112,21 @@ class FsxStorage(Strict):
 
     @rule
     def _existing(self) -> FsxStorage:
+        if self.filesystem is not None and self.model_fields_set != {"filesystem"}:
+            raise ValueError(
+                "filesystem: says which filesystem it is, so nothing else can be said of it; "
+                "remove the other fields, or remove filesystem"
+            )
         others = self.model_fields_set - {"file_system_id"}
         if self.file_system_id is not None and others:
             raise ValueError(
                 "fileSystemId: is of a filesystem that exists, so nothing else can be said of it; "
                 "remove the other fields, or remove fileSystemId"
             )
-        if self.file_system_id is None and self.capacity_gib is None:
+        if self.exists is None and self.capacity_gib is None:
             raise ValueError(
-                "capacityGib: is needed for a filesystem that is made with the cluster; "
-                "give 1200 or a multiple of 2400, or fileSystemId of one that exists"
+                "capacityGib: is needed for a filesystem that is made with the cluster; give 1200 "
+                "or a multiple of 2400, or fileSystemId or filesystem of one that exists"
             )
         return self
 
@@ -142,7 +154,7 @@ class FsxStorage(Strict):
 
     @rule
     def _size(self) -> FsxStorage:
-        if self.file_system_id is not None:
+        if self.exists is not None:
             return self
         known = THROUGHPUT.get((self.deployment, self.disks), ())
         if self.disks == "HDD" and not known:
@@ -159,6 +171,12 @@ class FsxStorage(Strict):
         if problem := self._capacity():
             raise ValueError(f"capacityGib: {problem}")
         return self
+
+    @property
+    def exists(self) -> str | None:
+        """Which one that exists: its id, or our name for it until it was looked up."""
+        named = f"filesystem/{self.filesystem}" if self.filesystem is not None else None
+        return self.file_system_id or named
 
     @property
     def _bucket(self) -> str:
@@ -250,7 +268,20 @@ class SharedStorage(Strict):
         """The id of one that exists; None if it is made with the cluster."""
         if self.ebs is not None:
             return self.ebs.volume_id
-        return self.fsx.file_system_id if self.fsx is not None else self._efs.file_system_id
+        return self.fsx.exists if self.fsx is not None else self._efs.file_system_id
+
+    def with_filesystems(self, found: Mapping[str, Mountable]) -> SharedStorage:
+        """The same with the id of a filesystem that is given by our name for it."""
+        name = self.fsx.filesystem if self.fsx is not None else None
+        if self.fsx is None or name is None or name not in found:
+            return self
+        return self.changed(fsx=self.fsx.changed(file_system_id=found[name].file_system_id))
+
+    def as_asked(self) -> SharedStorage:
+        """Without what was looked up."""
+        if self.fsx is None or self.fsx.filesystem is None:
+            return self
+        return self.changed(fsx=FsxStorage(filesystem=self.fsx.filesystem))
 
     @property
     def kind(self) -> Literal["fsx", "efs", "ebs"]:

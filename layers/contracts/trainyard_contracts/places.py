@@ -12,9 +12,12 @@ import re
 STAGE_TAG = "trainyard:stage"
 #: On a cluster and its role: the cluster's name.
 CLUSTER_TAG = "trainyard:cluster"
+#: On a filesystem: its name.
+FILESYSTEM_TAG = "trainyard:filesystem"
 #: On a cluster that was made for one run: the run's id.
 RUN_TAG = "trainyard:run"
-#: On a cluster: which record it was made for. A name is used again; this is never the same twice.
+#: On a cluster or filesystem: which record it was made for. A name is used again; this is never the
+#: same twice.
 RECORD_TAG = "trainyard:record"
 
 #: Of the lifecycle bundle: what a node must know of its cluster.
@@ -84,6 +87,9 @@ SYNC = "sync"
 SYNC_LATEST = "latest.json"
 #: In a run's directory: other names of a checkpoint's files, while the sync reads them.
 SYNC_HELD = ".sync-held"
+#: Of the data bucket: the directories of runs whose nodes share no filesystem, by cluster and run.
+#: Below a run's are the names of a run's directory: CHECKPOINTS, FINAL, OUTPUT, WORK, ATTEMPTS.
+DIRECTORIES = "directories"
 #: Below a run's prefix, and of the data bucket: the trees and packs that runs keep.
 CODE = "code"
 #: Of the data bucket: the names of data that people uploaded.
@@ -178,6 +184,19 @@ def sync_prefix(cluster: str, run_id: str) -> str:
     return f"{SYNC}/{cluster}/{run_id}"
 
 
+def directory_prefix(cluster: str, run_id: str) -> str:
+    """Where such a run has its directory in the data bucket; ends with a slash.
+
+    A checkpoint is whole there when its CHECKPOINT_MANIFEST is, which is written last.
+    """
+    return f"{directories_prefix(cluster)}{run_id}/"
+
+
+def directories_prefix(cluster: str) -> str:
+    """Where the runs of one cluster have theirs; its nodes reach no other cluster's."""
+    return f"{DIRECTORIES}/{cluster}/"
+
+
 def sync_manifest(number: int) -> str:
     """Below a `sync_prefix`: one list of what is synced. It is never changed."""
     return f"manifest-{number}.json"
@@ -233,9 +252,28 @@ def agent_key_secret(prefix: str, cluster: str) -> str:
     return f"{prefix}/{cluster}/agent-key"
 
 
+def job_name(stack: str, run_id: str, attempt: int) -> str:
+    """The name of an attempt's training job, the same for the same; 63 characters at most.
+
+    A stack's name has 30 at most, since its bucket's name holds it, too.
+    """
+    return f"{stack}-{run_id.removeprefix('run-')}-{attempt}"
+
+
+def attempt_of_job(stack: str, name: str) -> tuple[str, int] | None:
+    """Run and attempt of a training job; None for the name of a job that is not the stack's."""
+    own = re.fullmatch(rf"{re.escape(stack)}-([0-9a-hjkmnp-tv-z]{{26}})-([0-9]{{1,9}})", name)
+    return (f"run-{own.group(1)}", int(own.group(2))) if own else None
+
+
 def roles_path(stack: str) -> str:
     """IAM path below which the roles of a stack's clusters lie, and nothing else."""
     return f"/trainyard/{stack}/"
+
+
+def job_roles_path(stack: str) -> str:
+    """IAM path of the roles of training jobs, below that of the cluster that they are for."""
+    return f"{roles_path(stack)}training-jobs/"
 
 
 def cluster_roles_path(stack: str, cluster: str) -> str:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, TypeAdapter
 from . import files, trees
 from .cluster_specs import BACKEND_EVENTS, ClusterSpec
 from .events import AGENT_EVENTS
+from .filesystems import FilesystemSpec
 from .specs import RunSpec
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -23,7 +24,7 @@ FILES: tuple[type[BaseModel], ...] = (
 
 def contract_classes() -> list[Any]:
     """Every top-level class or union of specs, events and files; parts are in their schemas."""
-    return [RunSpec, ClusterSpec, *AGENT_EVENTS.values(), *BACKEND_EVENTS, *FILES]
+    return [RunSpec, ClusterSpec, FilesystemSpec, *AGENT_EVENTS.values(), *BACKEND_EVENTS, *FILES]
 
 
 def schema_files() -> dict[str, str]:

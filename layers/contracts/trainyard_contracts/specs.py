@@ -278,6 +278,12 @@ class JobSpec(Strict):
                 f"{self.nodes} nodes asked, but {where} has "
                 f"{have} worker node{'' if have == 1 else 's'}; ask for at most {have}",
             )
+        if self.nodes < have and cluster.nodes_come_with_jobs:
+            return (
+                "nodes",
+                f"{self.nodes} nodes asked, but each job of {where} has all its {have} nodes; "
+                f"ask for {have}",
+            )
         shared = cluster.shared_path
         if self.image and is_file(self.image) and not self.image.startswith(f"{shared}/"):
             return (
@@ -498,7 +504,8 @@ class RunSpec(Strict):
     def _or_more(self, field: str, cluster: ClusterSpec) -> str:
         """The other way out, where the run's own cluster has too few nodes."""
         workers = cluster.workers(self.job.partition)
-        if field != "job.nodes" or not workers:
+        enough = self.job.nodes <= cluster.worker_count(self.job.partition)
+        if field != "job.nodes" or not workers or enough:
             return ""
         return (
             f", or give group '{workers[0].name}' of its cluster more: "
@@ -507,6 +514,15 @@ class RunSpec(Strict):
 
     def unfit(self, cluster: ClusterSpec) -> tuple[str, str] | None:
         """Why the cluster can never run this: the field that is wrong, and a sentence."""
+        if self.cluster.name is not None and cluster.nodes_come_with_jobs:
+            return (
+                "cluster.name",
+                f"cluster '{cluster.name}' was made for one run and has no nodes between its jobs; "
+                "give cluster.spec",
+            )
+        for field, words in cluster.not_for_runs().items():
+            if _given(self, field):
+                return field, words
         if found := self.job.unfit(cluster):
             return f"job.{found[0]}", found[1]
         for number, one in enumerate(self.inputs):
@@ -518,6 +534,20 @@ class RunSpec(Strict):
     def teardown_policy(self) -> Literal["always", "on-success", "never"]:
         """The teardown in force, defaults applied."""
         return self.teardown or ("always" if self.cluster.spec is not None else "never")
+
+
+def _given(spec: Strict, field: str) -> bool:
+    """Whether a field, as the wire names it, differs from what it is if nobody gives it."""
+    found: object = spec
+    default: object = None
+    for part in field.split("."):
+        if not isinstance(found, Strict):
+            return False
+        names = {known.alias or name: name for name, known in type(found).model_fields.items()}
+        known = type(found).model_fields[names[part]]
+        default = known.get_default(call_default_factory=True)
+        found = getattr(found, names[part])
+    return found != default
 
 
 def _unfit_input(one: InputSpec, cluster: ClusterSpec) -> tuple[str, str] | None:

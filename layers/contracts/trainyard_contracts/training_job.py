@@ -5,15 +5,16 @@ A job's nodes live for the job; its instances, image, data and limits are fixed 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import Field
 
-from . import spec_rules
 from . import training_job_libraries as libraries
 from . import training_job_rules as rules
-from .base import Lenient, Name, Strict, rule
+from .base import Lenient, rule
+from .cluster_base import ClusterBase, GroupBase
+from .inputs import S3Prefix
 from .training_job_data import (
     Channel,
     Checkpoints,
@@ -24,6 +25,7 @@ from .training_job_data import (
 )
 from .training_job_launch import Distribution, Framework
 from .training_job_words import (
+    GroupName,
     ImageUri,
     KmsKey,
     RoleArn,
@@ -36,16 +38,49 @@ from .training_job_words import (
 TRAINING_JOB_STATE_CHANGE = "SageMaker Training Job State Change"
 #: 28 days, AWS's own limit (StoppingCondition in botocore's model).
 LONGEST_RUN_SECONDS = 2_419_200
+_NO_AGENT = "no agent is on the nodes of a training job"
+#: Fields of a run's spec that a training job cannot do, each with what to do instead.
+NOT_FOR_RUNS: Mapping[str, str] = {
+    "cluster.spec.role": "Trainyard makes the role that the job acts under; remove it",
+    "cluster.spec.networkIsolation": "the nodes must reach S3, EventBridge and Secrets Manager, "
+    "where checkpoints and events go; remove it, and give a network without a way out",
+    "cluster.spec.checkpoints": "Trainyard keeps checkpoints in the data bucket by itself, whole "
+    "and verified; remove it",
+    "cluster.spec.environment": "the container's image brings its Python; name an image that has "
+    "what the job needs",
+    "cluster.spec.jobInputs": "data come by cluster.spec.channels; remove it",
+    "job.partition": "a training job has no partitions; remove it",
+    "job.image": "the container is that of cluster.spec.image or cluster.spec.framework; remove it",
+    "job.git": f"{_NO_AGENT} to fetch it; give job.workdir",
+    "job.pythonEnvironment": "the nodes share no filesystem to build it on; name an image "
+    "(cluster.spec.image) that has the packages",
+    "inputs": "data come by cluster.spec.channels; remove it",
+    "checkpoint.directory": "checkpoints lie in the data bucket; remove it",
+    "checkpoint.watch": f"{_NO_AGENT} to watch files; let the program save by trainyard_job",
+    "checkpoint.startFrom": f"{_NO_AGENT} to bring another run's checkpoint; use a cluster of "
+    "backend 'hyperpod'",
+    "progress": f"{_NO_AGENT} to read logs; let the program report its steps by trainyard_job",
+    "export.everySeconds": "each checkpoint is in S3 as soon as it is committed; remove it",
+}
 
 
-class TrainingJobClusterSpec(Strict):
+class JobGroup(GroupBase):
+    """Nodes of one type in a training job."""
+
+    name: GroupName = Field(description="of the group; AWS takes more characters than we elsewhere")
+    count: int = Field(ge=1, description="nodes")
+    paid_otherwise: bool = Field(default=False, description="spot, or a training plan")
+
+    @property
+    def on_demand(self) -> bool:
+        return not self.paid_otherwise
+
+
+class TrainingJobClusterSpec(ClusterBase):
     """The nodes of one training job, and what AWS gives and does to them."""
 
     backend: Literal["training-job"] = Field(
         description="the service that makes the nodes: a SageMaker training job"
-    )
-    name: Name = Field(
-        description="of the cluster; each attempt's job has it with an end of its own"
     )
     role: RoleArn | None = Field(
         default=None, description="that the job acts under; default: the stack's own"
@@ -171,7 +206,6 @@ class TrainingJobClusterSpec(Strict):
         _first(
             rules.channels(self.channels, self.network_isolation, self.instance_groups),
             rules.pipe_only(self.channels, self.input_mode),
-            spec_rules.tags_not_ours(self.tags) and f"tags: {spec_rules.tags_not_ours(self.tags)}",
         )
         mounted = [one.name for one in self.channels if one.file_system]
         if mounted and self.network is None:
@@ -198,7 +232,7 @@ class TrainingJobClusterSpec(Strict):
         return self
 
     @property
-    def groups(self) -> list[InstanceGroup]:
+    def host_groups(self) -> list[InstanceGroup]:
         """The nodes as groups, also where there is one type only."""
         if self.instance_groups or self.instance_type is None:
             return self.instance_groups
@@ -207,17 +241,68 @@ class TrainingJobClusterSpec(Strict):
         )
         return [one]
 
+    def groups(self) -> Sequence[GroupBase]:
+        paid_otherwise = self.spot is not None or self.training_plan_arn is not None
+        return [
+            JobGroup(
+                name=one.name,
+                role="worker",
+                instance_type=one.instance_type,
+                count=one.instance_count,
+                paid_otherwise=paid_otherwise,
+            )
+            for one in self.host_groups
+        ]
+
+    def count_field(self, group: GroupBase) -> str:
+        names = [one.name for one in self.instance_groups]
+        return f"instanceGroups.{names.index(group.name)}.count" if names else "instanceCount"
+
+    @property
+    def shared_path(self) -> str:
+        """Each node has its own; there is no filesystem that they share."""
+        return "/opt/ml"
+
+    @property
+    def filesystem(self) -> str:
+        """What a run makes lies in the data bucket, and outlives every cluster."""
+        return "s3"
+
+    def read_buckets(self) -> Mapping[str, str]:
+        channels = {
+            f"channels.{at}.s3.uri": S3Prefix.of(one.s3.uri).bucket
+            for at, one in enumerate(self.channels)
+            if one.s3 is not None
+        }
+        return {**super().read_buckets(), **channels}
+
+    @property
+    def nodes_come_with_jobs(self) -> bool:
+        return True
+
+    @property
+    def scheduler(self) -> str:
+        return "SageMaker"
+
+    @property
+    def stop_seconds(self) -> int:
+        """AWS waits two minutes for the program, and then uploads what it left."""
+        return 900
+
+    def not_for_runs(self) -> Mapping[str, str]:
+        return NOT_FOR_RUNS
+
     @property
     def launch_types(self) -> list[str]:
         """Types of the nodes that the distribution runs on."""
         named = self.distribution.instance_group
-        return [one.instance_type for one in self.groups if named in (None, one.name)]
+        return [one.instance_type for one in self.host_groups if named in (None, one.name)]
 
     @property
     def launch_nodes(self) -> int:
         """How many nodes the distribution runs on."""
         named = self.distribution.instance_group
-        return sum(one.instance_count for one in self.groups if named in (None, one.name))
+        return sum(one.instance_count for one in self.host_groups if named in (None, one.name))
 
 
 def _first(*problems: str | None) -> None:

@@ -9,13 +9,16 @@ import builtins
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
+from trainyard.domain.filesystem_records import Filesystem
+from trainyard.domain.filesystems import Life, TaskEnd
 from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Run, TimelineEntry, Wait
 from trainyard.domain.states import BackendStatus
 from trainyard_contracts.cluster_base import ClusterBase
 from trainyard_contracts.events import ClusterHeartbeat, Fact
 from trainyard_contracts.files import ExportedObject
+from trainyard_contracts.filesystems import FilesystemSpec
 from trainyard_contracts.inputs import S3Prefix
 from trainyard_contracts.trees import Pack
 
@@ -61,20 +64,31 @@ class BackendCluster:
 
 @dataclass(frozen=True)
 class BackendRequest:
-    """What `create` would send: the exact request and the files it would upload (key -> bytes)."""
+    """What `create` would send: the exact request and the files it would upload (key -> bytes).
+
+    Of a cluster whose nodes come with jobs it is the request of a run's first job. `warnings` are
+    what the backend says of it and takes it all the same.
+    """
 
     operation: str
     request: dict[str, Any]
     files: dict[str, int]
+    warnings: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class BackendEvent:
-    """A fact that a backend reports, with the cluster it is about."""
+    """A fact that a backend reports, with the cluster that it is about, or with the run.
+
+    That is the cluster with this ARN. Where the backend knows no ARN, it is the one with this mark.
+    With a run, the fact says of which attempt it is, and the cluster is that of the run.
+    """
 
     cluster_name: str
     cluster_arn: str
     fact: Fact
+    mark: str = ""
+    run_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -272,6 +286,120 @@ class Clusters(Protocol):
         ...
 
 
+class Filesystems(Protocol):
+    """Filesystems with a life of their own."""
+
+    def create(self, filesystem: Filesystem) -> Filesystem:
+        """As Clusters.create. Raises errors.FilesystemExists."""
+        ...
+
+    def get(self, name: str) -> Filesystem:
+        """Raises errors.FilesystemNotFound, errors.RecordUnreadable."""
+        ...
+
+    def put(self, filesystem: Filesystem) -> Filesystem:
+        """As Runs.put."""
+        ...
+
+    def list(self, *, limit: int, token: str | None) -> Page[Filesystem]:
+        """As Runs.list."""
+        ...
+
+    def active(self) -> builtins.list[Filesystem]:
+        """Every filesystem whose status is not Deleted and that this version can read."""
+        ...
+
+
+@dataclass(frozen=True)
+class SeenFilesystem:
+    """FSx's own view of a filesystem; `said` is its own word for the state, to be shown only."""
+
+    fsx_id: str
+    arn: str
+    life: Life
+    said: str
+    dns_name: str = ""
+    mount_name: str = ""
+    vpc: str = ""
+    failure_message: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    created_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class SeenLink:
+    """FSx's own view of a link to a repository."""
+
+    life: Life
+    said: str
+    failure_message: str = ""
+
+
+class Lustre(Protocol):
+    """FSx for Lustre.
+
+    Each method that changes something may be repeated, and changes nothing then. AWS's refusals are
+    errors.BackendRejected; errors.ConflictError is what passes by itself.
+    """
+
+    def plan(self, filesystem: Filesystem) -> builtins.list[BackendRequest]:
+        """The exact requests of its creation, with nothing sent."""
+        ...
+
+    def create(self, filesystem: Filesystem) -> SeenFilesystem: ...
+
+    def find(self, filesystem: Filesystem) -> SeenFilesystem | None:
+        """The one that was made for this very record, by its tags."""
+        ...
+
+    def describe(self, fsx_id: str) -> SeenFilesystem | None:
+        """None = does not exist."""
+        ...
+
+    def link(self, filesystem: Filesystem) -> str:
+        """Link it to its repository and import what is there. Returns the link's id."""
+        ...
+
+    def linked(self, association_id: str) -> SeenLink | None: ...
+
+    def exports_itself(self, filesystem: Filesystem, on: bool) -> None:
+        """Whether FSx exports changes by itself; it cannot while an export runs."""
+        ...
+
+    def export(self, filesystem: Filesystem, number: int) -> str:
+        """Begin to export what changed. Returns the task's id."""
+        ...
+
+    def task(self, task_id: str) -> TaskEnd | None: ...
+
+    def busy(self, fsx_id: str) -> str:
+        """The id of a task that runs on it; '' if none does."""
+        ...
+
+    def delete(self, filesystem: Filesystem) -> None: ...
+
+    def tagged(self) -> builtins.list[SeenFilesystem]:
+        """Filesystems that carry this deployment's tag."""
+        ...
+
+    def used_bytes(self, fsx_id: str) -> int | None:
+        """What its files take, compressed; None where CloudWatch does not say."""
+        ...
+
+
+class Place(NamedTuple):
+    """Where a subnet is."""
+
+    vpc: str
+    zone: str
+
+
+class Networks(Protocol):
+    def places(self, subnet_ids: Sequence[str]) -> Mapping[str, Place]:
+        """Where each subnet is; one that there is not is left out."""
+        ...
+
+
 class OfBackend(Protocol):
     """What lives in one backend: a cluster, its spec, what was seen of it."""
 
@@ -302,6 +430,13 @@ class Backend(Commands, Protocol):
 
         Idempotent by the record's name and mark. Raises errors.BackendRejected with AWS's reason,
         errors.NoCapacity, errors.ClusterNameTaken (the cluster is not ours, or another record's).
+        """
+        ...
+
+    def attend(self, cluster: Cluster) -> None:
+        """Do what `create` could not do yet, as often as its making is looked at.
+
+        Again changes nothing. What fails here hinders no cluster.
         """
         ...
 
@@ -519,6 +654,40 @@ class Roles(Protocol):
 
 
 @dataclass(frozen=True)
+class NodePolicy:
+    """A policy that the nodes of one cluster have, where the backend itself makes their roles."""
+
+    arn: str
+    name: str
+    path: str
+    document: Mapping[str, Any]
+    tags: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class FoundPolicy:
+    """A policy that is there."""
+
+    arn: str
+    path: str
+    created_at: datetime
+
+
+class Policies(Protocol):
+    """Policies of nodes."""
+
+    def ensure(self, policy: NodePolicy) -> None:
+        """Make the policy if it is not there."""
+        ...
+
+    def delete(self, arn: str) -> None:
+        """Delete it if it is there. Raises errors.RetryableError while a role has it."""
+        ...
+
+    def below(self, path: str) -> builtins.list[FoundPolicy]: ...
+
+
+@dataclass(frozen=True)
 class Remains:
     """What a backend made beside a cluster and keeps, whether the cluster is there or not."""
 
@@ -547,6 +716,10 @@ class Prices(Protocol):
         """
         ...
 
+    def monthly_usd(self, spec: FilesystemSpec) -> float | None:
+        """Price of the filesystem for a month, or None if the price list does not say."""
+        ...
+
 
 @dataclass(frozen=True)
 class Config:
@@ -562,6 +735,9 @@ class Config:
     has_network: bool = False
     #: The stack's own bucket, of every cluster's runs.
     data_bucket: str = ""
+    #: Of clusters and filesystems whose spec names none.
+    subnet_ids: tuple[str, ...] = ()
+    security_group_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -573,6 +749,9 @@ class Ports:
 
     runs: Runs
     clusters: Clusters
+    filesystems: Filesystems
+    lustre: Lustre
+    networks: Networks
     waits: Waits
     backends: Mapping[str, Backend]
     blobs: Blobs

@@ -41,6 +41,8 @@ class Settings:
     default_subnet_ids: tuple[str, ...] = ()
     #: of the same clusters
     default_security_group_ids: tuple[str, ...] = ()
+    #: the address of ParallelCluster's API; '' where it is not deployed
+    parallelcluster_api_url: str = ""
     #: between two ClusterHeartbeats of a cluster
     heartbeat_seconds: float = 60.0
     #: age at which a cluster with our tag and without a living record is looked at as an orphan
@@ -67,6 +69,7 @@ class Settings:
             secret_prefix=_required(env, "SECRET_PREFIX"),
             default_subnet_ids=_comma_list(env, "DEFAULT_SUBNET_IDS"),
             default_security_group_ids=_comma_list(env, "DEFAULT_SECURITY_GROUP_IDS"),
+            parallelcluster_api_url=env.get("PARALLELCLUSTER_API_URL", "").strip(),
             heartbeat_seconds=_positive_seconds(env, "HEARTBEAT_SECONDS", 60.0),
             orphan_seconds=_positive_seconds(env, "ORPHAN_SECONDS", 600.0),
         )

@@ -27,7 +27,10 @@ def build(settings: Settings) -> Ports:
     from trainyard.aws.dead_letters import QueueDeadLetters
     from trainyard.aws.executions import StateMachines
     from trainyard.aws.exports import S3Exports
+    from trainyard.aws.filesystems import TableFilesystems
+    from trainyard.aws.fsx import Fsx
     from trainyard.aws.metrics import LogMetrics
+    from trainyard.aws.networks import Subnets
     from trainyard.aws.pricing import PriceList
     from trainyard.aws.runs import TableRuns
     from trainyard.aws.secrets import SecretKeys
@@ -42,6 +45,11 @@ def build(settings: Settings) -> Ports:
     return Ports(
         runs=TableRuns(table, clock),
         clusters=TableClusters(table, clock),
+        filesystems=TableFilesystems(table, clock),
+        lustre=Fsx(
+            Lazy("fsx", settings.region), Lazy("cloudwatch", settings.region), settings.stage, clock
+        ),
+        networks=Subnets(Lazy("ec2", settings.region)),
         waits=TableWaits(table),
         backends=_backends(settings, blobs),
         blobs=blobs,
@@ -62,8 +70,14 @@ def build(settings: Settings) -> Ports:
 def _backends(settings: Settings, blobs: Blobs) -> dict[str, Backend]:
     """One entry for each value of `ClusterSpec.backend`."""
     from trainyard.backends.hyperpod.build import hyperpod
+    from trainyard.backends.parallelcluster.build import parallelcluster
+    from trainyard.backends.training_job.build import training_jobs
 
-    return {"hyperpod": hyperpod(settings, blobs)}
+    return {
+        "hyperpod": hyperpod(settings, blobs),
+        "parallelcluster": parallelcluster(settings, blobs),
+        "training-job": training_jobs(settings, blobs),
+    }
 
 
 def _machines(settings: Settings) -> dict[Machine, str]:
@@ -82,4 +96,6 @@ def _config(settings: Settings) -> Config:
         settings.orphan_seconds,
         has_network,
         settings.data_bucket,
+        settings.default_subnet_ids,
+        settings.default_security_group_ids,
     )

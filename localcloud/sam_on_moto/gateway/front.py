@@ -76,6 +76,9 @@ class Front:
             return self._apis.handle
         if _INVOKE.fullmatch(path):
             return self._invoke
+        for beginning, own in self._cloud.paths.items():
+            if path.startswith(beginning):
+                return own
         signed = _SIGNED_FOR.search(environ.get("HTTP_AUTHORIZATION", ""))
         return self._service(signed[1], environ.get("HTTP_X_AMZ_TARGET", "")) if signed else None
 

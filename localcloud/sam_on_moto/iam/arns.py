@@ -93,6 +93,8 @@ def _secretsmanager(action: str, p: Parameters, path: str, n: Namer) -> list[str
 
 def _logs(action: str, p: Parameters, path: str, n: Namer) -> list[str]:
     group = p.get("logGroupName")
+    if not group and action == "DescribeLogGroups":
+        return [n.arn("logs", "log-group:*")]
     if not group:
         return []
     stream = p.get("logStreamName")
@@ -118,6 +120,8 @@ def _iam(action: str, p: Parameters, path: str, n: Namer) -> list[str]:
             f"arn:aws:iam::{n.account}:role"
             f"{p.get('Path') or _path_of(p['RoleName'], n.account)}{p['RoleName']}"
         ]
+    if action == "CreatePolicy":
+        return [f"arn:aws:iam::{n.account}:policy{p.get('Path') or '/'}{p['PolicyName']}"]
     return [p["PolicyArn"]] if p.get("PolicyArn") else []
 
 

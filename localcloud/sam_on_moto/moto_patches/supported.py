@@ -23,13 +23,15 @@ OPERATIONS: Operations = {
             DescribeEventBus DescribeRule ListEventBuses ListRules ListTargetsByRule PutEvents
         """,
         "iam": """
-            CreateRole DeleteRole DeleteRolePolicy GetPolicy GetPolicyVersion GetRole GetRolePolicy
-            ListAttachedRolePolicies ListRolePolicies ListRoles PutRolePolicy
+            CreatePolicy CreateRole DeletePolicy DeleteRole DeleteRolePolicy GetPolicy
+            GetPolicyVersion GetRole GetRolePolicy ListAttachedRolePolicies ListPolicies
+            ListRolePolicies ListRoles PutRolePolicy TagPolicy
         """,
         "lambda": "Invoke",
         "logs": """
-            CreateLogGroup CreateLogStream DescribeLogGroups DescribeLogStreams FilterLogEvents
-            GetLogEvents PutLogEvents
+            CreateLogGroup CreateLogStream DeleteSubscriptionFilter DescribeLogGroups
+            DescribeLogStreams DescribeSubscriptionFilters FilterLogEvents GetLogEvents
+            PutLogEvents PutSubscriptionFilter
         """,
         "s3": """
             AbortMultipartUpload CompleteMultipartUpload CopyObject CreateBucket

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -19,13 +18,9 @@ from trainyard_local.hyperpod.launch import (
     lifecycle_files,
 )
 from trainyard_local.hyperpod.members import ChangingCluster
-from trainyard_local.nodes import processes as node_processes
 from trainyard_local.nodes.node import Node
 
 log = logging.getLogger(__name__)
-
-#: Between two looks at the cluster's munge daemon.
-KEEP_SECONDS = 0.5
 
 
 class LocalCluster(ChangingCluster):
@@ -56,24 +51,7 @@ class LocalCluster(ChangingCluster):
         self.write_slurm_nodes()
         self.munge = self.kind.begin(self)
         if self.munge is not None:
-            self.in_background(self._keep_munge)
-
-    def _keep_munge(self) -> None:
-        """Start an ended munge daemon again, as systemd does on a real node.
-
-        Without it every question to Slurm hangs.
-        """
-        while not self.closing.wait(KEEP_SECONDS):
-            if self.munge is not None and self.munge.poll() is not None:
-                log.warning(
-                    "munge of cluster %s ended with status %s: it is started again",
-                    self.name,
-                    self.munge.returncode,
-                )
-                try:
-                    self.munge = self.kind.begin(self)
-                except (RuntimeError, OSError) as error:
-                    log.warning("munge of cluster %s cannot be started yet: %s", self.name, error)
+            self.in_background(lambda: self.keep_munge(lambda: self.kind.begin(self)))
 
     def power_cut(self, node: Node) -> int:
         """Kill everything on the node at once."""
@@ -205,26 +183,13 @@ class LocalCluster(ChangingCluster):
 
     def close(self) -> None:
         """End the cluster's processes and threads, remove its directory; safe to call again."""
-        self.closing.set()
-        known = self.members()
-        while True:
-            node_processes.kill(self.everything(known))
-            alive = [
-                thread
-                for thread in self.threads
-                if thread.is_alive() and thread is not threading.current_thread()
-            ]
-            if not alive:
-                break
-            alive[0].join(0.05)
-        if self.munge:
-            self.munge.wait()
+        self.end_processes()
         self.kind.closed(self, self.members())
         self.nodes.clear()
         self.ports.give_back(
             [self.slurm.controller_port, *(node.port for node in self.slurm.nodes)]
         )
-        shutil.rmtree(self.directory, ignore_errors=True)
+        self.remove_directory()
 
 
 def _silence(node: Node) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
 import subprocess
 
 from trainyard_local.hyperpod.events import announce
 from trainyard_local.hyperpod.state import Cluster
 from trainyard_local.nodes import processes as node_processes
+from trainyard_local.nodes.cluster import new_instance_id
 from trainyard_local.nodes.node import Node
 from trainyard_local.slurm.cluster import SlurmCluster, SlurmNode
 
@@ -16,7 +16,7 @@ class ChangingCluster(Cluster):
     """Instances are made, given up and put to work; each new status is announced."""
 
     def new_node(self, group: str, address: str, label: str) -> Node:
-        instance_id = f"i-{secrets.token_hex(9)[:17]}"
+        instance_id = new_instance_id()
         spec = self.groups[group]
         kind = spec.get("InstanceType") or spec["InstanceRequirements"]["InstanceTypes"][0]
         home = self.home / "nodes" / instance_id

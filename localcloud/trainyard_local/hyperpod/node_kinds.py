@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainyard_local.hyperpod.state import Cluster
 from trainyard_local.nodes import processes as node_processes
+from trainyard_local.nodes.cluster import free_address
 from trainyard_local.nodes.node import Node
 from trainyard_local.slurm.cluster import SlurmCluster, require_programs
 
 if TYPE_CHECKING:
     from trainyard_local.machines.cloud import Machines
-
-FIRST_HOST = 10
 
 
 class ProcessNodes:
@@ -25,14 +23,7 @@ class ProcessNodes:
         return SlurmCluster(cluster.id, cluster.home, cluster.ports.take())
 
     def address(self, cluster: Cluster) -> str:
-        """In a /24 of loopback of the cluster's own.
-
-        These networks are spread so that two local clouds on one machine hardly ever meet.
-        """
-        digest = hashlib.sha256(f"{cluster.cloud.state_dir}:{cluster.id}".encode()).digest()
-        network = f"127.{16 + digest[0] % 224}.{digest[1]}"
-        taken = {node.address for node in cluster.nodes.values()}
-        return next(a for n in range(FIRST_HOST, 255) if (a := f"{network}.{n}") not in taken)
+        return free_address(cluster)
 
     def successor_address(self, cluster: Cluster, node: Node) -> str:
         return node.address

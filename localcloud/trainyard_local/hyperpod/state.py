@@ -5,23 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
 import subprocess
-import threading
 from collections import deque
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Protocol
 
 from trainyard_local.local_cloud import LocalCloud
-from trainyard_local.nodes import processes as node_processes
+from trainyard_local.nodes.cluster import ClusterOfNodes, new_id
 from trainyard_local.nodes.node import Node
 from trainyard_local.sagemaker.capacity import Capacity
-from trainyard_local.slurm.cluster import Ports, short_link
-
-ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
+from trainyard_local.slurm.cluster import Ports
 
 
 def now() -> datetime:
@@ -103,15 +98,15 @@ class NodeKind(Protocol):
 
 
 @dataclass
-class Cluster:
-    """State under `lock`; slow work in threads of its own, which end when `closing` is set."""
+class Cluster(ClusterOfNodes):
+    """What is known of a HyperPod cluster, and what everything about it asks."""
 
     cloud: LocalCloud
     settings: Settings
     ports: Ports
     request: dict[str, Any]
     kind: NodeKind
-    id: str = field(default_factory=lambda: "".join(secrets.choice(ALPHABET) for _ in range(12)))
+    id: str = field(default_factory=new_id)
     status: str = "Creating"
     failure_message: str = ""
     created_at: datetime = field(default_factory=now)
@@ -124,16 +119,11 @@ class Cluster:
     session_cuts: deque[tuple[str, str]] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
-        self.lock = threading.RLock()
-        self.closing = threading.Event()
-        self.threads: list[threading.Thread] = []
-        self.munge: subprocess.Popen[bytes] | None = None
+        self.come_to_life()
         self.groups: dict[str, dict[str, Any]] = {
             group["InstanceGroupName"]: dict(group) for group in self.request["InstanceGroups"]
         }
         self.tags.update({tag["Key"]: tag["Value"] for tag in self.request.get("Tags") or []})
-        self.home = short_link(self.cloud.state_dir) / self.id
-        self.directory.mkdir(parents=True, exist_ok=True)
         self.shared.mkdir(parents=True, exist_ok=True)
         self.slurm = self.kind.slurm(self)
         self._files: dict[str, bytes] = {}
@@ -153,12 +143,8 @@ class Cluster:
         return self.request.get("NodeProvisioningMode") == "Continuous"
 
     @property
-    def directory(self) -> Path:
-        return self.cloud.state_dir / "clusters" / self.id
-
-    @property
     def shared(self) -> Path:
-        """The directory that stands for the shared filesystem.
+        """The directory in the place of the shared filesystem.
 
         FSx outlives its clusters, and is the same for all that name it.
         """
@@ -166,7 +152,9 @@ class Cluster:
         if lustre is None:
             return self.directory / "shared"
         name = f"{lustre['DnsName']}/{lustre['MountName']}"
-        return self.cloud.state_dir / "fsx" / hashlib.sha256(name.encode()).hexdigest()[:16]
+        found = self.cloud.state_dir / "fsx" / hashlib.sha256(name.encode()).hexdigest()[:16]
+        # One that FSx made has a directory by its id, and this name leads there.
+        return found.parent / found.readlink() if found.is_symlink() else found
 
     @property
     def shared_path(self) -> str:
@@ -190,10 +178,6 @@ class Cluster:
         return next(
             (node for node in self.members() if self.role(node.group) == "Controller"), None
         )
-
-    def members(self, group: str | None = None) -> list[Node]:
-        with self.lock:
-            return [node for node in self.nodes.values() if group in (None, node.group)]
 
     def role(self, group: str) -> str:
         """Controller, Login or Compute: SlurmConfig says it, else provisioning_parameters.json."""
@@ -225,14 +209,3 @@ class Cluster:
         except ValueError:
             return {}
         return value if isinstance(value, dict) else {}
-
-    def in_background(self, work: Callable[[], None]) -> None:
-        thread = threading.Thread(target=work, daemon=True, name=f"cluster-{self.name}")
-        with self.lock:
-            self.threads = [*(old for old in self.threads if old.is_alive()), thread]
-        thread.start()
-
-    def everything(self, nodes: list[Node]) -> Callable[[Mapping[str, str]], bool]:
-        return node_processes.of_cluster(
-            self.cloud.state_dir, self.id, [node.name for node in nodes]
-        )

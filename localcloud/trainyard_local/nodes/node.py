@@ -76,7 +76,7 @@ class Node:
     message: str = ""
     powered: bool = False
     frozen: bool = False
-    #: The directory that stands for the shared filesystem, and where its programs find it.
+    #: The directory in the place of the shared filesystem, and where its programs find it.
     mounted: tuple[Path, str] | None = None
     launched_at: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
 
@@ -106,7 +106,7 @@ class Node:
         return node_processes.matching(self._mine())
 
     def _mine(self) -> Any:
-        return node_processes.of_node(self.state_dir, self.instance_id, self.name)
+        return node_processes.of_node(self.state_dir, self.instance_id, self.name, self.cluster_id)
 
     def prepare(
         self,
@@ -116,8 +116,15 @@ class Node:
         aws: Mapping[str, str],
     ) -> None:
         """Lay out a fresh instance's disk as HyperPod's image does, before lifecycle scripts."""
+        config = self.root / "opt/ml/config/resource_config.json"
+        config.parent.mkdir(parents=True, exist_ok=True)
+        config.write_text(json.dumps(resources, indent=2))
+        self.lay_out(slurm, shared, aws)
+        self.environment["SAGEMAKER_RESOURCE_CONFIG_PATH"] = str(config)
+
+    def lay_out(self, slurm: SlurmCluster, shared: Path, aws: Mapping[str, str]) -> None:
+        """A fresh instance's disk and environment, as an image with Slurm has them."""
         for directory in (
-            "opt/ml/config",
             "opt/slurm/etc",
             "var/spool/slurmctld",
             "var/log/slurm",
@@ -126,14 +133,12 @@ class Node:
             "tmp",
         ):
             (self.root / directory).mkdir(parents=True, exist_ok=True)
-        config = self.root / "opt/ml/config/resource_config.json"
-        config.write_text(json.dumps(resources, indent=2))
         self.slurm_conf.write_text(slurm.configuration(self.root))
         _write_sudo(self.root / "usr/bin/sudo")
         shutil.rmtree(slurm.home / "slurm" / self.name, ignore_errors=True)
         slurm.temporary.mkdir(exist_ok=True)
         self._write_aws(aws)
-        self.environment = {**self._environment(slurm, shared, config), **aws}
+        self.environment = {**self._environment(slurm, shared), **aws}
 
     def _write_aws(self, aws: Mapping[str, str]) -> None:
         """What a job finds as it finds the instance's role on AWS: its environment has no keys."""
@@ -147,7 +152,7 @@ class Node:
         file.touch(mode=0o600)
         file.write_text(f"[default]\n{keys}")
 
-    def _environment(self, slurm: SlurmCluster, shared: Path, config: Path) -> dict[str, str]:
+    def _environment(self, slurm: SlurmCluster, shared: Path) -> dict[str, str]:
         """What every program on this node finds in its environment."""
         return {
             "PATH": f"{self.root}/opt/trainyard/bin:{self.root}/usr/bin:{SEARCH_PATH}",
@@ -163,7 +168,6 @@ class Node:
             "TRAINYARD_SHARED": str(shared),
             "TRAINYARD_MUNGE_SOCKET": str(slurm.munge_socket),
             "SLURM_CONF": str(self.slurm_conf),
-            "SAGEMAKER_RESOURCE_CONFIG_PATH": str(config),
         }
 
     def run_lifecycle(
@@ -179,22 +183,31 @@ class Node:
         if not script.is_file():
             raise LifecycleFailed([f"[SageMaker] {entry} was not found in the provided S3 path"])
         script.chmod(0o755)
-        output = self.home / "lifecycle-output.log"
-        self.powered = True
-        with open(output, "wb") as out:
-            # The daemons that the script starts outlive it, so it writes to a file: a pipe would
-            # never close.
-            process = self.start([str(script)], cwd=directory, stdout=out, stderr=subprocess.STDOUT)
-        with open(output, errors="replace") as printed:
-            problem = self._outcome(
-                process, timeout_seconds, lambda: _say_whole_lines(printed, say)
-            )
-            rest = printed.read().splitlines()
+        problem, rest = self.run_to_end([str(script)], directory, timeout_seconds, say)
         if problem:
             raise LifecycleFailed(
                 [*rest, f"[SageMaker] The lifecycle scripts failed: {entry} {problem}"]
             )
         say(rest)
+
+    def run_to_end(
+        self, argv: Sequence[str], cwd: Path, timeout_seconds: float, say: Say
+    ) -> tuple[str, list[str]]:
+        """Run a script of the boot: what went wrong, or '', and its lines that were not said yet.
+
+        `say` gets what it prints while it runs.
+        """
+        output = self.home / "lifecycle-output.log"
+        self.powered = True
+        with open(output, "wb") as out:
+            # The daemons that the script starts outlive it, so it writes to a file: a pipe would
+            # never close.
+            process = self.start(argv, cwd=cwd, stdout=out, stderr=subprocess.STDOUT)
+        with open(output, errors="replace") as printed:
+            problem = self._outcome(
+                process, timeout_seconds, lambda: _say_whole_lines(printed, say)
+            )
+            return problem, printed.read().splitlines()
 
     def _outcome(
         self, process: subprocess.Popen[bytes], timeout_seconds: float, look: Callable[[], None]

@@ -9,7 +9,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,10 @@ PROC = Path("/proc")
 KILL_ROUNDS = 200
 #: These write their title over their whole environment (setproctitle), and are children of init.
 TITLED = frozenset({"slurmstepd", "slurmscriptd"})
+#: What trainyard_trainers names a rank that it forked.
+RANK_NAME = re.compile(r"trainer-\d+")
+#: Processes of a job that have no part in training, which goes on without them. srun forks itself.
+BESIDE_RANKS = frozenset({"checkpoint-save", "srun"})
 NODE_DIRECTORY = re.compile(
     r"(?P<state>/.*)/clusters/(?P<cluster>[a-z0-9]{12})/nodes/(?P<node>i-[0-9a-f]{17})(?:[/ ]|$)"
 )
@@ -43,6 +47,22 @@ class Process:
             )
         except OSError:
             return ""
+
+
+def worker_of(jobs: Sequence[Process]) -> Process:
+    """One of a job's processes that trains.
+
+    It is a rank that torchrun started (LOCAL_RANK) or forked (its name), else an innermost process.
+    """
+    working = [process for process in jobs if process.name not in BESIDE_RANKS]
+    parents = {process.parent for process in jobs}
+    ranks = [
+        process
+        for process in working
+        if "LOCAL_RANK" in process.environment or RANK_NAME.fullmatch(process.name)
+    ]
+    innermost = [process for process in working if process.pid not in parents]
+    return (ranks or innermost or working or jobs)[0]
 
 
 def all_processes() -> list[Process]:
@@ -141,17 +161,21 @@ def of_cluster(
         environment.get("TRAINYARD_LOCAL") == tag
         and (
             environment.get("TRAINYARD_CLUSTER") == cluster_id
-            or environment.get("SLURMD_NODENAME") in names
+            or (
+                environment.get("SLURMD_NODENAME") in names
+                and environment.get("SLURM_CLUSTER_NAME", cluster_id) == cluster_id
+            )
         )
     )
 
 
 def of_node(
-    state_dir: Path, instance_id: str, node_name: str
+    state_dir: Path, instance_id: str, node_name: str, cluster_id: str
 ) -> Callable[[Mapping[str, str]], bool]:
     """Everything on one node.
 
-    Its daemons (TRAINYARD_NODE), and the job processes that its slurmd started (SLURMD_NODENAME).
+    Its daemons (TRAINYARD_NODE), and the job processes that its slurmd started (SLURMD_NODENAME;
+    nodes of two clusters may have the same name).
     """
     tag = str(state_dir)
     return lambda environment: (
@@ -159,6 +183,7 @@ def of_node(
         or (
             environment.get("TRAINYARD_LOCAL") == tag
             and environment.get("SLURMD_NODENAME") == node_name
+            and environment.get("SLURM_CLUSTER_NAME", cluster_id) == cluster_id
         )
     )
 

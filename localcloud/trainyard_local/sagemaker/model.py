@@ -14,16 +14,21 @@ from trainyard_local.sagemaker.errors import ValidationException
 
 def check(operation: str, params: Mapping[str, Any]) -> None:
     """Raise ValidationException, in AWS's words, if `params` do not fit the operation's input."""
-    problems = list(_violations(input_shape(operation), params, ""))
-    if problems:
-        count = f"{len(problems)} validation error{'s' if len(problems) > 1 else ''} detected: "
-        raise ValidationException(count + "; ".join(problems))
+    if problem := misfit(input_shape(operation), params):
+        raise ValidationException(problem)
+
+
+def misfit(shape: Any, params: Mapping[str, Any]) -> str:
+    """What of the parameters does not fit the shape, in AWS's words; '' if all does."""
+    problems = list(_violations(shape, params, ""))
+    count = f"{len(problems)} validation error{'s' if len(problems) > 1 else ''} detected: "
+    return count + "; ".join(problems) if problems else ""
 
 
 @functools.cache
-def input_shape(operation: str) -> Any:
+def input_shape(operation: str, service: str = "sagemaker") -> Any:
     """botocore's shape of the operation's input."""
-    model = botocore.session.get_session().get_service_model("sagemaker")
+    model = botocore.session.get_session().get_service_model(service)
     return model.operation_model(operation).input_shape
 
 

@@ -14,7 +14,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -72,6 +72,17 @@ def require_programs() -> None:
             f"nothing is mounted at {CGROUPS}, without which slurmd does not start; "
             f"mount it with: mount -t cgroup2 none {CGROUPS}"
         )
+
+
+def lines_of(settings: Mapping[str, str | int]) -> str:
+    """Settings as slurm.conf has them."""
+    return "".join(f"{key}={value}\n" for key, value in settings.items())
+
+
+def machine_size() -> tuple[int, int]:
+    """Processors and MiB that each local node says it has: those of this machine."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
+    return max(os.cpu_count() or 1, 2), memory
 
 
 def short_link(state_dir: Path) -> Path:
@@ -175,6 +186,8 @@ class SlurmCluster:
     home: Path
     controller_port: int
     nodes: list[SlurmNode] = field(init=False, default_factory=list)
+    #: By which a command that hangs is found when the cluster ends.
+    tags: dict[str, str] = field(init=False, default_factory=dict)
 
     @property
     def munge_socket(self) -> Path:
@@ -195,10 +208,7 @@ class SlurmCluster:
     def write_nodes(self, nodes: list[SlurmNode]) -> None:
         """Write the nodes and partitions, which every node's slurm.conf includes."""
         self.nodes = nodes
-        cpus, memory = (
-            max(os.cpu_count() or 1, 2),
-            os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20,
-        )
+        cpus, memory = machine_size()
         lines = [
             f"NodeName={node_name(node.address)} NodeHostname=localhost "
             f"NodeAddr={loopback.ADDRESS} Port={node.port} CPUs={cpus} "
@@ -216,19 +226,26 @@ class SlurmCluster:
             "MaxTime=INFINITE State=UP OverSubscribe=EXCLUSIVE"
             for name, members in partitions.items()
         ]
+        self.replace_nodes_file(lines)
+
+    def replace_nodes_file(self, lines: Sequence[str]) -> None:
+        """A daemon that starts at this moment reads the old file or the new one."""
         self.nodes_file.parent.mkdir(parents=True, exist_ok=True)
-        # A daemon that starts at this moment reads the old file or the new one.
         part = self.nodes_file.with_suffix(".part")
         part.write_text("\n".join(lines) + "\n")
         part.replace(self.nodes_file)
 
     def configuration(self, root: Path) -> str:
-        """slurm.conf of one node.
+        """slurm.conf of one node."""
+        return lines_of(self.daemons(root) | SETTINGS) + f"Include {self.nodes_file}\n"
 
-        Files of the daemons lie below its root, except the spool: its sockets need a short path.
+    def daemons(self, root: Path) -> dict[str, str | int]:
+        """Where the daemons of one node listen and write.
+
+        Files lie below its root, except the spool: its sockets need a short path.
         """
         user = pwd.getpwuid(os.getuid()).pw_name
-        settings = {
+        settings: dict[str, str | int] = {
             "ClusterName": self.cluster_id,
             "SlurmctldHost": f"localhost({loopback.ADDRESS})",
             "SlurmctldPort": self.controller_port,
@@ -246,10 +263,7 @@ class SlurmCluster:
         }
         if loopback.possible():
             settings["CommunicationParameters"] = loopback.SETTING
-        return (
-            "".join(f"{key}={value}\n" for key, value in (settings | SETTINGS).items())
-            + f"Include {self.nodes_file}\n"
-        )
+        return settings
 
     def start_munge(self, environment: dict[str, str]) -> subprocess.Popen[bytes]:
         """Start the cluster's own munge daemon and wait until it listens.
@@ -288,7 +302,7 @@ class SlurmCluster:
         """
         done = subprocess.run(
             ["scontrol", *arguments],
-            env={"PATH": SEARCH_PATH, "SLURM_CONF": str(configuration)},
+            env={**self.tags, "PATH": SEARCH_PATH, "SLURM_CONF": str(configuration)},
             capture_output=True,
             text=True,
             timeout=10,

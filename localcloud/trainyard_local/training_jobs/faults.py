@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from trainyard_local.training_jobs.job import TrainingJob
 from trainyard_local.training_jobs.service import TrainingJobs
 
 Request = Mapping[str, Any]
+_TYPE = re.compile(r"(ml\.)?[a-z][a-z0-9-]*\.[a-z0-9-]+")
 
 
 class NoSuchPart(LookupError):
@@ -55,14 +57,12 @@ def kill_host(jobs: TrainingJobs, request: Request) -> dict[str, Any]:
 
 
 def kill_host_process(jobs: TrainingJobs, request: Request) -> dict[str, Any]:
-    """SIGKILL one process of a container: a rank (LOCAL_RANK), else an innermost one."""
+    """SIGKILL one process of a container: a rank if there is one, else an innermost one."""
     job, host = _host(jobs, request)
     found = _processes(host)
     if not found:
         raise NotAtThisTime(f"host: no program runs on {host.name} of {job.name} now; wait")
-    parents = {process.parent for process in found}
-    ranks = [process for process in found if "LOCAL_RANK" in process.environment]
-    victim = (ranks or [process for process in found if process.pid not in parents])[0]
+    victim = node_processes.worker_of(found)
     node_processes.kill_pids([victim.pid])
     return {"job": job.name, "host": host.name, "pid": victim.pid, "process": victim.name}
 
@@ -134,8 +134,11 @@ def _processes(host: Host) -> list[Process]:
 
 def _type(request: Request) -> str:
     kind = request.get("instanceType")
-    if not isinstance(kind, str) or not kind.startswith("ml."):
-        raise NotUnderstood(f"instanceType: '{kind}' is no instance type; give one as ml.c5.xlarge")
+    if not isinstance(kind, str) or not _TYPE.fullmatch(kind):
+        raise NotUnderstood(
+            f"instanceType: '{kind}' is no instance type; give one as ml.c5.xlarge, or c5.xlarge "
+            "of clusters of EC2's instances"
+        )
     return kind
 
 

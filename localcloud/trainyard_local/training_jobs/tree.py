@@ -25,8 +25,12 @@ def path_of(ml: Path, inside: str) -> Path:
 def fresh(ml: Path) -> None:
     """Everything empty, but the cache of a warm pool."""
     for entry in ml.iterdir() if ml.is_dir() else ():
-        if entry.name != CACHE.split("/", maxsplit=1)[0]:
+        if entry.name == CACHE.split("/", maxsplit=1)[0]:
+            continue
+        if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry)
+        else:
+            entry.unlink()
     for name in _DIRECTORIES:
         (ml / name).mkdir(parents=True, exist_ok=True)
 

@@ -28,6 +28,10 @@ _ENDED = frozenset({
 #: What Slurm puts behind a node's state (sinfo(1), NODE STATE CODES).
 _MARKS = "*~#!%$@^-"
 _SERVING = frozenset({"idle", "allocated", "mixed", "completing"})
+#: Flags of a node whose machine is off, or on its way there.
+_AWAY = frozenset({"power_down", "powered_down", "powering_down"})
+#: Flags of a node whose machine is on its way.
+_COMING = frozenset({"power_up", "powering_up"})
 #: Flags behind a base state, by the names of Slurm's node_state_flags: with any of them Slurm
 #: starts no job on the node.
 _UNFIT = frozenset({
@@ -76,6 +80,7 @@ class SlurmNode:
     partitions: tuple[str, ...] = ()
     gres: str = ""
     architecture: str = ""
+    host_name: str = ""
 
     @property
     def base(self) -> str:
@@ -96,6 +101,16 @@ class SlurmNode:
         Every HyperPod node has the flag 'cloud', which says nothing.
         """
         return self.base in _SERVING and not self.flags & _UNFIT and "*" not in self.state
+
+    @property
+    def away(self) -> bool:
+        """Its machine was ended because nobody needs it, or is being ended."""
+        return bool(self.flags & _AWAY)
+
+    @property
+    def coming(self) -> bool:
+        """Its machine boots for a job."""
+        return bool(self.flags & _COMING)
 
     @property
     def under_repair(self) -> bool:
@@ -218,6 +233,7 @@ def parse_nodes(text: str) -> dict[str, SlurmNode]:
                 tuple(name for name in found.get("Partitions", "").split(",") if name),
                 found.get("Gres", ""),
                 found.get("Arch", ""),
+                found.get("NodeHostName", ""),
             )
     return nodes
 

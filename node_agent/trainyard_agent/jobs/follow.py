@@ -136,7 +136,7 @@ class Follower:
         return job
 
     def _started(self, attempt: Attempt, job: Job) -> None:
-        waits_for = [node for node in job.nodes if not self._table.set_up(node)]
+        waits_for = [node for node in job.nodes if self._table.awaited(node)]
         event = self._reporter.make(
             AttemptStarted,
             run_id=attempt.run_id,

@@ -28,6 +28,9 @@ class Hosts:
 
     def addresses(self) -> dict[str, str]:
         """The addresses of the nodes that are set up; a job waits for any other node of its own."""
+        if self._table.come_and_go:  # what Slurm knows may be another machine's
+            linked = {n: node.address for n, node in self._table.nodes.items() if node.connected}
+            return with_addresses(linked)
         unready = self._table.unready()
         known = self._table.slurm_nodes.items()
         hosts = {name: node.address for name, node in known if name not in unready}

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 # What a filesystem must take to count as writable.
 PROBE_BYTES = 64 * 1024
-#: So much of a log's end is searched at most: whoever asks waits for it.
+#: So much of a log's end is searched at most: who asks waits for it.
 SEARCHED_BYTES = 1024**3
 # A line that is longer is searched in parts.
 LINE_BYTES = 64 * 1024

@@ -19,12 +19,16 @@ _NO_GREETING = (LinkError, OSError, ValueError, asyncio.TimeoutError, asyncio.In
 
 
 def slurm_name(address: str) -> str:
-    """HyperPod's name of the node with this address."""
+    """HyperPod's name of the node with this address, and EC2's of its host."""
     return "ip-" + address.replace(".", "-")
 
 
 class Beats(Protocol):
     """Takes note of links and beats."""
+
+    def is_at(self, node: str, host: str, address: str) -> bool:
+        """Whether this node is at this address, by what others say."""
+        ...
 
     def linked(self, node: str, instance_id: str, address: str) -> None: ...
 
@@ -63,7 +67,8 @@ class LinkServer:
             log.warning("refused a link from %s: %s", peer, str(error) or type(error).__name__)
             writer.close()
             return
-        if node != slurm_name(str(peer[0])):
+        host = slurm_name(str(peer[0]))
+        if node != host and not self._beats.is_at(node, host, str(peer[0])):
             # Every node has the cluster's key, so the key alone does not say which of them speaks.
             log.warning("refused a link from %s: it calls itself %.64s", peer, node)
             writer.close()

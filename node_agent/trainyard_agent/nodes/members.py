@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import sqlite3
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 
@@ -14,7 +15,7 @@ from trainyard_agent.host.slurm import Slurm, SlurmError, SlurmNode
 from trainyard_agent.nodes.activity import Jobs
 from trainyard_agent.nodes.node_table import NodeTable
 from trainyard_agent.nodes.returns import OURS, may_be_resumed
-from trainyard_contracts.events import ClusterReady, NodesChanged
+from trainyard_contracts.events import ClusterReady, NodeReturned, NodesChanged
 from trainyard_contracts.files import AgentConfig
 
 log = logging.getLogger(__name__)
@@ -55,7 +56,9 @@ class Members:
         """Ask Slurm about its nodes; report ClusterReady once, when all that are expected serve."""
         while True:
             try:
-                self._table.take(await self._slurm.nodes())
+                asked_at = time.monotonic()
+                self._table.take(await self._slurm.nodes(), asked_at)
+                self._let_go()
                 await self._give_back()
             except SlurmError as error:
                 log.warning("Slurm does not say how its nodes are: %s", error)
@@ -72,6 +75,25 @@ class Members:
         if not ready:
             return UNREADY_SECONDS
         return BUSY_SECONDS if self._jobs.busy() else IDLE_SECONDS
+
+    def _let_go(self) -> None:
+        """Nodes that are powered down are no losses.
+
+        A lost one is as good as new then: when a job needs it, it gets another machine.
+        """
+        if not self._table.come_and_go:
+            return
+        for name, node in list(self._table.nodes.items()):
+            known = self._table.slurm_nodes.get(name)
+            if known is None or not known.away or node.connected:
+                continue
+            if node.state != "lost":
+                log.info("%s is powered down (%s)", name, known.state)
+                self._table.let_go(name)
+            elif known.base == "idle":
+                log.info("%s is powered down, and no loss any more", name)
+                back = self._reporter.make(NodeReturned, about=self._table.evidence(name))
+                self._table.let_go(name, back)
 
     async def _give_back(self) -> None:
         """Resume a node that serves and that Slurm keeps from jobs by mistake; it never does so
@@ -130,7 +152,8 @@ class Members:
         known = self._table.slurm_nodes
         linked = {name for name, node in self._table.nodes.items() if node.connected}
         serving = [name for name in sorted(linked) if name in known and known[name].serves]
-        if len(serving) < max(1, self._config.expected_workers):
+        least = 0 if self._table.come_and_go and known else 1
+        if len(serving) < max(least, self._config.expected_workers):
             return False
 
         def change(connection: sqlite3.Connection) -> None:

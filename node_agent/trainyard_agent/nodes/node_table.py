@@ -69,19 +69,24 @@ class NodeTable:
     """Nodes by their names in Slurm; `slurm_nodes` is what Slurm said last of its own.
 
     `changed` is set when a node's state was reported, for the heartbeat; `look` for the look at
-    Slurm's nodes, which then comes at once.
+    Slurm's nodes, which then comes at once. `come_and_go`: nodes are powered up for jobs and down
+    when they are idle.
     """
 
-    def __init__(self, reporter: Reporter) -> None:
-        self._reporter = reporter
+    def __init__(self, reporter: Reporter, *, come_and_go: bool = False) -> None:
+        self._reporter, self.come_and_go = reporter, come_and_go
         self.slurm_nodes: Mapping[str, SlurmNode] = {}
+        #: When Slurm was asked for them last (monotonic).
+        self.asked_at = float("-inf")
         self.changed, self.look = asyncio.Event(), asyncio.Event()
         rows = reporter.store.connection.execute("SELECT node, state, instance FROM nodes")
         self.nodes = {name: Node(name, state, instance) for name, state, instance in rows}
 
-    def take(self, known: Mapping[str, SlurmNode]) -> None:
-        """What Slurm says of its nodes now."""
+    def take(self, known: Mapping[str, SlurmNode], asked_at: float | None = None) -> None:
+        """What Slurm says of its nodes now; `asked_at`: when it was asked, if that is known."""
         self.slurm_nodes = known
+        if asked_at is not None:
+            self.asked_at = asked_at
 
     def report(
         self, node: Node, state: Literal["linked", "silent", "lost"], *events: AgentEvent
@@ -117,8 +122,42 @@ class NodeTable:
         return name in self.nodes
 
     def unready(self) -> set[str]:
-        """Nodes that Slurm has already and that are still being set up."""
-        return {name for name in self.slurm_nodes if not self.set_up(name)}
+        """Nodes that Slurm has already and that are still being set up.
+
+        One that is powered down is none: Slurm powers it up for a job, and waits for it.
+        """
+        return {
+            name
+            for name, known in self.slurm_nodes.items()
+            if not self.set_up(name) and not known.away and not known.coming
+        }
+
+    def awaited(self, name: str) -> bool:
+        """Whether a job with this node waits for it: it is set up, or its machine comes."""
+        if self.come_and_go:
+            node = self.nodes.get(name)
+            return node is None or not node.connected
+        return not self.set_up(name)
+
+    def is_at(self, name: str, host: str, address: str) -> bool:
+        """Whether Slurm has this node at this address, or calls its host so.
+
+        If not, Slurm is asked anew: the node may have come a moment ago.
+        """
+        known = self.slurm_nodes.get(name)
+        found = known is not None and (known.address == address or known.host_name == host)
+        if not found:
+            self.look.set()
+        return found
+
+    def let_go(self, name: str, *events: AgentEvent) -> None:
+        """Forget a node whose machine was ended because nobody needs it."""
+        if self.forget(name):
+            self._reporter.report(
+                *events,
+                change=lambda db: db.execute("DELETE FROM nodes WHERE node = ?", (name,)),
+            )
+            self.changed.set()
 
     def lost(self, name: str) -> bool:
         node = self.nodes.get(name)

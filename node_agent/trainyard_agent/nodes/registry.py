@@ -40,6 +40,9 @@ class Registry:
         self._on_linked, self._on_restarted = on_linked, on_restarted
         self._background = Background()
 
+    def is_at(self, name: str, host: str, address: str) -> bool:
+        return self._table.come_and_go and self._table.is_at(name, host, address)
+
     def linked(self, name: str, instance_id: str, address: str) -> None:
         first = name not in self._table.nodes
         node = self._table.nodes.setdefault(name, Node(name))

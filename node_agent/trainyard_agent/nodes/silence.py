@@ -109,6 +109,8 @@ class SilenceWatch:
         now = time.monotonic()
         node.heard, node.slurmd = max(node.heard, questions.heard), questions.slurmd(now)
         verdict = judge(self._signals(node, questions, now))
+        if verdict == "lost" and self._may_be_powered_down(node):
+            verdict = "wait"
         node.held = verdict == "held"
         if verdict == "again":
             node.silent_since = now
@@ -124,6 +126,17 @@ class SilenceWatch:
         if verdict in ("silent", "held") and node.state != "silent":
             self._report_silent(node, held=verdict == "held")
         return self._ask(node, questions, now)
+
+    def _may_be_powered_down(self, node: Node) -> bool:
+        """Whether Slurm has to say first that it did not end the node, which no job needs."""
+        table = self._table
+        if not table.come_and_go or self._jobs.on_node(node.name) is not None:
+            return False
+        known = table.slurm_nodes.get(node.name)
+        if table.asked_at > node.silent_since and known is not None and not known.away:
+            return False
+        table.look.set()
+        return True
 
     def _ask(self, node: Node, questions: Questions, now: float) -> float:
         """One more question, if it is time; seconds until the next."""

@@ -113,7 +113,7 @@ def test_what_is_stored_already_is_not_judged_again() -> None:
 
 
 def test_a_job_without_groups_is_one_group_of_its_type() -> None:
-    (one,) = spec().groups
+    (one,) = spec().host_groups
     assert (one.instance_type, one.instance_count) == ("ml.p4d.24xlarge", 2)
 
 

@@ -56,7 +56,7 @@ def _statements() -> str:
 @pytest.mark.parametrize(
     ("service", "operation"),
     [
-        ("ssm", "SendCommand"),
+        ("ssm", "CreateActivation"),
         ("sagemaker", "CreateProcessingJob"),
         ("sagemaker", "CreateNotebookInstance"),
         ("sns", "Publish"),

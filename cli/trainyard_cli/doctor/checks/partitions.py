@@ -15,9 +15,8 @@ EVERYTHING = "dev"
 def check(_account: Account, scope: Scope) -> Iterator[Finding]:
     if scope.cluster is None:
         return
-    names = sorted(
-        {scope.cluster.partition_of(group) for group in scope.groups if group.role == "worker"}
-    )
+    workers = [group for group in scope.groups if group.role == "worker"]
+    names = sorted(filter(None, {scope.cluster.partition_of(group) for group in workers}))
     if EVERYTHING in names:
         problem = f"'{EVERYTHING}' is HyperPod's own partition over all nodes, login nodes included"
         yield Finding(

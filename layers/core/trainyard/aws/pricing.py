@@ -1,4 +1,4 @@
-"""What a cluster costs per hour on demand, by AWS's price list.
+"""What a cluster costs per hour on demand and a filesystem per month, by AWS's price list.
 
 None where the list does not say; the log says why.
 """
@@ -15,8 +15,11 @@ from trainyard.aws.refusals import translated
 from trainyard.domain import errors
 from trainyard.ports import Product
 from trainyard_contracts.cluster_base import ClusterBase
+from trainyard_contracts.filesystems import FilesystemSpec
 
 _LOG = logging.getLogger(__name__)
+_HOURLY = frozenset({"Hrs", "Hours", "hours"})
+_MONTHLY = frozenset({"GB-Mo", "GB-month"})
 
 
 class PriceList:
@@ -51,6 +54,25 @@ class PriceList:
             total += price * (group.count + group.spares)
         return round(total, 4)
 
+    def monthly_usd(self, spec: FilesystemSpec) -> float | None:
+        """One price only is believed: the list names no deployment type of Lustre."""
+        try:
+            listed = self._listed("AmazonFSx", {"fileSystemType": "Lustre", "storageType": "SSD"})
+        except errors.TrainyardError as error:
+            _LOG.warning("no price for filesystem %s: %s", spec.name, error.detail)
+            return None
+        wanted = str(spec.unit_throughput)
+        found = {
+            price
+            for one in listed
+            if re.match(r"\d*", _throughput(one))[0] == wanted  # type: ignore[index]
+            for price in _on_demand(one, _MONTHLY)
+        }
+        if len(found) != 1:
+            _LOG.warning("no price for filesystem %s: the list has %d", spec.name, len(found))
+            return None
+        return round(found.pop() * spec.storage_gib, 2)
+
     def _price(self, product: Product) -> float | None:
         key = (product.service, product.usage_type)
         if key not in self._known:
@@ -77,8 +99,12 @@ class PriceList:
         return [json.loads(text) for text in answer.get("PriceList", [])]
 
 
-def _on_demand(product: dict[str, Any]) -> Iterator[float]:
+def _throughput(product: dict[str, Any]) -> str:
+    return str(product.get("product", {}).get("attributes", {}).get("throughputCapacity", ""))
+
+
+def _on_demand(product: dict[str, Any], units: frozenset[str] = _HOURLY) -> Iterator[float]:
     for term in product.get("terms", {}).get("OnDemand", {}).values():
         for dimension in term.get("priceDimensions", {}).values():
-            if dimension.get("unit") in ("Hrs", "Hours", "hours"):
+            if dimension.get("unit") in units:
                 yield float(dimension["pricePerUnit"]["USD"])

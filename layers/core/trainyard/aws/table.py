@@ -12,6 +12,7 @@
     cluster#<name>    fact#<fact id>             a fact of the cluster
     cluster#<name>    nodes#<fact id>            the node names of a fact of many
     beat#<name>       <at>#<event id>            a heartbeat, TTL 7 days
+    filesystem#<name> filesystem                 a filesystem (doc, version)
     wait#<owner>      wait                       a machine's task token
 
 The index has these keys:
@@ -19,6 +20,7 @@ The index has these keys:
     pk                gsi1pk                     gsi1sk
     run#<id>          runs#active|ended          <created>#<id>
     cluster#<name>    clusters#active|deleted    <created>#<name>
+    filesystem#<name> filesystems#active|deleted <created>#<name>
     wait#<owner>      waits                      <owner>
 
 It gives keys only; what is shown or decided on is then read consistently from the table.

@@ -5,11 +5,15 @@ They are the lifecycle scripts and our Python packages, as the layers unpack the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import trainyard_contracts
+from trainyard.ports import Blobs
+
+_PARALLEL = 8
 
 
 class BundleIncomplete(RuntimeError):
@@ -60,6 +64,27 @@ class BundleSources:
             for prefix, tree in trees.items()
             for path in _sources(tree)
         }
+
+
+def sizes(sources: BundleSources, generated: Mapping[str, bytes], prefix: str) -> dict[str, int]:
+    """How large each object of a cluster's bundle is, by its key."""
+    found = {path: file.stat().st_size for path, file in sources.files().items()}
+    found |= {path: len(body) for path, body in generated.items()}
+    return {f"{prefix}/{path}": size for path, size in sorted(found.items())}
+
+
+def upload(
+    blobs: Blobs, sources: BundleSources, generated: Mapping[str, bytes], prefix: str
+) -> None:
+    """Put a cluster's bundle where its nodes look for it. Again changes nothing."""
+    bodies: dict[str, bytes | Path] = {**sources.files(), **generated}
+
+    def put(path: str) -> None:
+        body = bodies[path]
+        blobs.put(f"{prefix}/{path}", body.read_bytes() if isinstance(body, Path) else body)
+
+    with ThreadPoolExecutor(_PARALLEL) as pool:
+        list(pool.map(put, bodies))
 
 
 def _sources(tree: Path) -> Iterator[Path]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Literal
 
 from trainyard.domain.decisions import Draft
@@ -116,6 +117,53 @@ def _seems_lost(draft: Draft, attempt: Attempt) -> Finding | None:
         avoid=dead if free else [],
         resume_as=resume_as,
     )
+
+
+def job_lost(draft: Draft, attempt: Attempt) -> Finding | None:
+    """The backend says that a node of the job, or the backend itself, failed: no error of the
+    program's, whatever the other nodes saw of it.
+    """
+    over = draft.book.job_end_of(attempt)
+    if over is None or over.how != "host-lost":
+        return None
+    because = f"AWS lost job {over.job_id}, not the program's doing: {_sentence(over.reason)}"
+    return Finding("node-lost", over, because, outcome="lost", resume_as="Resuming on other nodes")
+
+
+def no_capacity(draft: Draft, attempt: Attempt) -> Finding | None:
+    """The backend found no nodes for the job. It is asked again for as long as a run waits for a
+    node.
+    """
+    over = draft.book.job_end_of(attempt)
+    if over is None or over.how != "no-capacity":
+        return None
+    seconds = draft.run.spec.recovery.wait_for_node_seconds
+    since = attempt.submitted_at or over.at
+    for one in reversed(draft.incidents):
+        if one.cause != "no-capacity" or one.resumed_at is not None:
+            break
+        since = min(since, one.started_at)
+    because = f"AWS had no nodes for job {over.job_id}: {_sentence(over.reason)}"
+    if draft.now < since + timedelta(seconds=seconds):
+        return Finding("no-capacity", over, because, outcome="lost", resume_as="Asking again")
+    detail = f"{because} It was asked for {seconds} s (recovery.waitForNodeSeconds)."
+    return Finding(
+        "no-capacity", over, because, stop="failed", problem=problem("no-capacity", detail)
+    )
+
+
+def out_of_time(draft: Draft, attempt: Attempt) -> Finding | None:
+    """The job reached a limit of its own, which is in the cluster's spec."""
+    over = draft.book.job_end_of(attempt)
+    if over is None or over.how != "out-of-time":
+        return None
+    because = f"Job {over.job_id} reached its limit: {_sentence(over.reason)}"
+    found = problem("job-time-exceeded", because)
+    return Finding("out-of-time", over, because, stop="failed", problem=found)
+
+
+def _sentence(words: str) -> str:
+    return f"{words.rstrip('.') or 'no reason given'}."
 
 
 def cancelled_on_cluster(draft: Draft, attempt: Attempt) -> Finding | None:
@@ -360,6 +408,9 @@ CAUSES: tuple[Judge, ...] = (
     succeeded,
     cluster_lost,
     node_lost,
+    job_lost,
+    no_capacity,
+    out_of_time,
     cancelled_on_cluster,
     out_of_memory,
     worker_process,

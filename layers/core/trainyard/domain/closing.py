@@ -11,9 +11,6 @@ from trainyard.domain.problems import problem
 from trainyard.domain.records import TERMINAL, Export, RunStatus
 from trainyard.domain.results import kept_because
 
-#: How long the job may take to end once it must stop: a checkpoint at the next step boundary, then
-#: SIGKILL.
-STOP_SECONDS = 120
 EXPORT_TRIES = 3
 #: An export that is silent for this long is asked for again; the agent does not start the same one
 #: twice.
@@ -84,7 +81,8 @@ def _stopping(draft: Draft) -> bool:
     if attempt is None or attempt.ended_at is not None:
         return False
     end = draft.book.end_of(attempt)
-    limit = (draft.run.stopping_since or draft.now) + timedelta(seconds=STOP_SECONDS)
+    seconds = draft.cluster.spec.stop_seconds if draft.cluster is not None else 0
+    limit = (draft.run.stopping_since or draft.now) + timedelta(seconds=seconds)
     live = attempt.submitted_at is not None or attempt.started_at is not None
     if end is None and live and draft.now < limit and draft.cluster_ready:
         draft.by(limit)

@@ -75,6 +75,8 @@ def judge(
         return ClusterDecision("fail", cluster.problem.detail, cluster.problem)
     if cluster.status == "Pending" and cluster.not_before is not None:
         return _turn(cluster.not_before, now)
+    if cluster.spec.nodes_come_with_jobs and cluster.arn is not None:
+        return ClusterDecision("ready", "Its nodes come with each job: there is none to wait for.")
     if book.of(ClusterReady):
         return ClusterDecision("ready", "Every node joined Slurm and its agent is linked.")
     deadline = cluster.try_until or cluster.created_at + timedelta(seconds=deadline_seconds)

@@ -112,6 +112,16 @@ class NodeNotFound(NotFound):
         return cls(f"'{instance_id[:100]}' is not the instance id of one of its nodes.")
 
 
+class FilesystemNotFound(NotFound):
+    code = "filesystem-not-found"
+    title = "There is no such filesystem"
+    next_step = "List filesystems with GET /v1/filesystems or 'trainyard filesystem ls'."
+
+    @classmethod
+    def of(cls, name: str) -> FilesystemNotFound:
+        return cls(f"'{name[:100]}' is not the name of a filesystem.")
+
+
 class UploadNotFound(NotFound):
     title = "There is no such upload"
     next_step = "Upload the directory again: 'trainyard run submit' does so (POST /v1/uploads)."
@@ -191,6 +201,27 @@ class ClusterInUse(ConflictError):
     code = "cluster-in-use"
     title = "The cluster is in use"
     next_step = "Wait for its runs to end, or cancel them first."
+
+
+class FilesystemExists(ConflictError):
+    code = "filesystem-exists"
+    title = "A filesystem of that name exists"
+    next_step = "Choose another name, or delete the filesystem first."
+
+
+class FilesystemInUse(ConflictError):
+    code = "filesystem-in-use"
+    title = "The filesystem is in use"
+    next_step = "Wait for its clusters and runs to end, or delete them first."
+
+
+class FilesystemHoldsOnlyCopy(ConflictError):
+    code = "filesystem-holds-only-copy"
+    title = "The filesystem holds what is nowhere else"
+    next_step = (
+        "Copy what is needed, then give the rest up: trainyard filesystem delete NAME --discard "
+        "REASON (discard=true and reason=...)."
+    )
 
 
 class BackendRejected(TrainyardError):
@@ -275,4 +306,6 @@ CODES: frozenset[str] = frozenset({
     "run-finished", "run-active", "not-exported", "cluster-exists", "cluster-in-use",
     "backend-rejected", "no-capacity", "node-unreachable", "session-encrypted", "throttled",
     "method-not-allowed", "upload-incomplete", "internal",
+    "filesystem-not-found", "filesystem-exists", "filesystem-in-use",
+    "filesystem-holds-only-copy",
 })  # fmt: skip

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, TypeVar
+from hashlib import sha256
+from typing import Any, Literal, TypeVar, get_args
 
 from pydantic import ValidationError
 
@@ -30,6 +31,12 @@ from trainyard_contracts.events import (
 )
 
 F = TypeVar("F", bound=Fact)
+#: completed: the program ended well everywhere. failed: it did not. host-lost: a node, or AWS
+#: itself, failed. no-capacity: there were no nodes. refused: what the job asks for is wrong.
+#: out-of-time: it reached a limit of its own. stopped: somebody stopped it.
+JobEnd = Literal[
+    "completed", "failed", "host-lost", "no-capacity", "refused", "out-of-time", "stopped"
+]
 
 
 class ClusterFailed(Fact):
@@ -92,6 +99,28 @@ class LifecycleFailed(ClusterEvent):
     """A lifecycle script failed on a node."""
 
 
+class JobStage(Fact):
+    """The backend says how far the job of an attempt is, where a job has stages there."""
+
+    run_id: str
+    attempt: int
+    job_id: str = ""
+    words: str = ""
+
+
+class JobEnded(Fact):
+    """The backend says that the job of an attempt is over, and how, in its own words, too.
+
+    After it nothing of the job runs. Its nodes went with it.
+    """
+
+    run_id: str
+    attempt: int
+    job_id: str = ""
+    how: JobEnd = "failed"
+    reason: str = ""
+
+
 class NodeHealth(Fact):
     """The backend's health agent judged an instance; it may reboot or replace it."""
 
@@ -140,10 +169,10 @@ class IdleAndSilent(Fact):
 OWN: tuple[type[Fact], ...] = (
     ClusterFailed, CapacityTried, CapacityRefused, ClusterDeleted, ClusterLost, ClusterState,
     ClusterEvent, LifecycleFailed, NodeHealth, CancelRequested, ExportRequested, ResumeRequested,
-    UnsavedRun, SavedRun, IdleAndSilent,
+    UnsavedRun, SavedRun, IdleAndSilent, JobStage, JobEnded,
 )  # fmt: skip
 #: Those that say of which attempt they are, and of which run.
-OF_AN_ATTEMPT = (RunEvent, MeetingEvent)
+OF_AN_ATTEMPT = (RunEvent, MeetingEvent, JobStage, JobEnded)
 OF_A_RUN = (*OF_AN_ATTEMPT, ExportFinished, UnsavedRun, SavedRun)
 CLASSES: Mapping[str, type[Fact]] = {**AGENT_EVENTS, **{cls.__name__: cls for cls in OWN}}
 
@@ -197,7 +226,8 @@ class Book:
 
     `made_at` is when the cluster was made: older facts about nodes belong to an earlier cluster of
     the same name. `checkpoints` are the newest of the run's list, which is stored beside the
-    facts.
+    facts. `jobs_end`: the backend says when a job is over, and before that no end of a program
+    counts: its nodes may still run, and only the backend knows what became of them.
     """
 
     def __init__(
@@ -206,8 +236,10 @@ class Book:
         *,
         made_at: datetime | None = None,
         checkpoints: Iterable[Checkpoint] = (),
+        jobs_end: bool = False,
     ) -> None:
         self._made_at = made_at
+        self._jobs_end = jobs_end
         unique = {fact.id: fact for fact in facts}
         self._facts = sorted(unique.values(), key=lambda fact: (fact.at, fact.id))
         self._checkpoints = list(checkpoints)
@@ -231,9 +263,17 @@ class Book:
     def end_of(self, attempt: Attempt) -> AttemptEnded | None:
         """The end of the attempt's own job; the end of another job says nothing of this attempt."""
         ends = self.of(AttemptEnded, attempt=attempt.number)
-        return next(
+        told = next(
             (end for end in ends if attempt.job_id is None or end.job_id == attempt.job_id), None
         )
+        if not self._jobs_end:
+            return told
+        over = self.job_end_of(attempt)
+        return joined(over, told) if over is not None else None
+
+    def job_end_of(self, attempt: Attempt) -> JobEnded | None:
+        """What the backend says of the end of the attempt's job."""
+        return self.first(JobEnded, attempt=attempt.number)
 
     def lost_nodes(self) -> dict[str, NodeLost | AttemptEnded]:
         """Slurm nodes that are lost now, each with the fact that first said so.
@@ -294,6 +334,72 @@ class Book:
             for found in known
             if found.path not in rejected and (before is None or found.attempt < before)
         )
+
+
+def job_ended(
+    job_id: str, run_id: str, attempt: int, how: str, reason: str, at: datetime
+) -> JobEnded | None:
+    """The end of a job, the same fact for the same job; None for a word that is none of ours."""
+    if how not in get_args(JobEnd):
+        return None
+    return JobEnded.model_validate(
+        {
+            "id": f"job-ended-{job_id}",
+            "at": at,
+            "run_id": run_id,
+            "attempt": attempt,
+            "job_id": job_id,
+            "how": how,
+            "reason": reason[:2000],
+        }
+    )
+
+
+#: By how a job ended, the outcome of its program if that did not tell its end itself.
+_OUTCOMES: Mapping[str, Literal["succeeded", "failed", "cancelled"]] = {
+    "completed": "succeeded",
+    "stopped": "cancelled",
+}
+
+
+def joined(over: JobEnded, told: AttemptEnded | None) -> AttemptEnded:
+    """The end of a job by the backend's word and its program's: the program knows better why.
+
+    A program that ended well did so whatever came after it. One that did not may have met the loss
+    of another node only, or been stopped: that the backend knows better.
+    """
+    outcome = _OUTCOMES.get(over.how, "failed")
+    if told is not None and told.outcome == "succeeded":
+        return told
+    if told is not None and over.how == "stopped":
+        return told.changed(outcome="cancelled")
+    if told is not None:
+        return told
+    ended_well = outcome == "succeeded"
+    return AttemptEnded(
+        id=_identity(over.id),
+        at=over.at,
+        cluster_name=_NO_CLUSTER,
+        cluster_arn="",
+        run_id=over.run_id,
+        attempt=over.attempt,
+        job_id=over.job_id,
+        outcome=outcome,
+        error=None if ended_well else over.reason,
+        lasting=over.how == "refused",
+        remark="The program itself did not tell its end." if ended_well else "",
+    )
+
+
+#: No node sent such an event.
+_NO_CLUSTER = "-"
+_DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+
+def _identity(text: str) -> str:
+    """An id of an agent's event, always the same for the same text."""
+    number = int.from_bytes(sha256(text.encode()).digest()[:17], "big")
+    return "".join(_DIGITS[number >> 5 * place & 31] for place in range(26))
 
 
 def _newest(found: Iterable[CheckpointCommitted | Checkpoint]) -> str | None:

@@ -233,6 +233,11 @@ def _no_capacity(event: facts.CapacityRefused) -> str:
     )
 
 
+def _job_over(fact: facts.JobEnded) -> str:
+    why = f": {fact.reason.rstrip('.')}" if fact.reason else ""
+    return f"AWS says that job {fact.job_id} of attempt {fact.attempt} is over ({fact.how}){why}."
+
+
 def _health(event: facts.NodeHealth) -> str:
     judged = f"{event.instance_id} is {event.status} ({event.reason})"
     return f"AWS's health agent says {judged}; its repair action: {event.repair_action}."
@@ -273,6 +278,8 @@ KINDS: dict[type[Fact], Kind] = {
     facts.ClusterEvent: _kind(_told),
     facts.LifecycleFailed: _kind(_told, "in-service"),
     facts.NodeHealth: _kind(_health),
+    facts.JobStage: _kind(lambda fact: f"Attempt {fact.attempt}: {fact.words}.", "outcome"),
+    facts.JobEnded: _kind(_job_over, "outcome"),
     facts.ClusterFailed: _kind(
         lambda fact: f"Cluster '{fact.cluster_name}' failed: {fact.reason}", "cluster", "outcome"
     ),

@@ -5,9 +5,12 @@ Names that other processes must know, too, are in `trainyard_contracts.places`.
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from hashlib import sha256
 
 from trainyard_contracts import places
+
+_MOMENT = "%Y%m%dT%H%M%S.%f"
 
 
 def run_id(ulid: str) -> str:
@@ -22,6 +25,23 @@ def cluster_for_run(spec_name: str, run: str) -> str:
 def node_role_path(stage: str, cluster: str, generation: int) -> str:
     """The path of the role of one cluster's nodes; the path says whose role it is."""
     return f"{places.cluster_roles_path(stage, cluster)}{generation}/"
+
+
+def job_role_path(stage: str, cluster: str, generation: int, made_at: datetime) -> str:
+    """The path of the role of one cluster's training jobs, which says of which record it is.
+
+    Of such a cluster the role is all that AWS has while no job runs. A job takes no colon in the
+    ARN of its role.
+    """
+    moment = made_at.astimezone(timezone.utc).strftime(_MOMENT)
+    return f"{places.job_roles_path(stage)}{cluster}/{generation}/{moment}/"
+
+
+def record_of_job_role(path: str) -> tuple[str, int, datetime]:
+    """Cluster, generation and the record's time, of such a role's path."""
+    *_, cluster, generation, moment, _ = path.split("/")
+    made_at = datetime.strptime(moment, _MOMENT).replace(tzinfo=timezone.utc)
+    return cluster, int(generation), made_at
 
 
 def cluster_of_role(path: str) -> tuple[str, int]:

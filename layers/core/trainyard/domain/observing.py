@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from trainyard.domain.decisions import Draft
-from trainyard.domain.facts import ClusterDeleted
+from trainyard.domain.facts import ClusterDeleted, JobStage
 from trainyard.domain.records import Incident, RunStatus
 from trainyard.domain.words import setup_sentence, waiting_sentence, whose
 from trainyard_contracts.events import AttemptQueued, AttemptStarted, AttemptStepped, NodeReturned
@@ -20,6 +20,7 @@ def observe(draft: Draft) -> None:
     attempt = draft.attempt
     if attempt is not None:
         _queued(draft, draft.book.last(AttemptQueued, attempt=attempt.number))
+        _stage(draft, draft.book.last(JobStage, attempt=attempt.number))
         _started(draft, draft.book.first(AttemptStarted, attempt=attempt.number))
         _stepped(draft, draft.book.first(AttemptStepped, attempt=attempt.number))
     _returned(draft)
@@ -29,6 +30,15 @@ def observe(draft: Draft) -> None:
         and draft.book.of(ClusterDeleted)
     ):
         draft.change(cluster_deleted=True)
+
+
+def _stage(draft: Draft, fact: JobStage | None) -> None:
+    """Say in the run's reason how far its job is, until its program starts."""
+    attempt = draft.attempt
+    if fact is None or attempt is None or not attempt.waits or draft.run.outcome is not None:
+        return
+    if draft.run.status in ("Submitting", "Recovering"):
+        draft.change(reason=f"Attempt {attempt.number}: {fact.words}.")
 
 
 def _queued(draft: Draft, fact: AttemptQueued | None) -> None:

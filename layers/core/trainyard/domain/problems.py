@@ -23,6 +23,16 @@ TEXTS: dict[str, tuple[str, str]] = {
         "The cluster was not ready in time",
         "Look at the lifecycle log; raise limits.clusterDeadlineSeconds if it only needs longer.",
     ),
+    "filesystem-failed": (
+        "The filesystem could not be made or kept",
+        "Read the reason in the detail; delete it (trainyard filesystem delete NAME), correct the "
+        "specification and create it again.",
+    ),
+    "filesystem-export-failed": (
+        "The filesystem's export is not complete",
+        "Read the reason and the report that the detail names, correct it, and export again: "
+        "trainyard filesystem export NAME.",
+    ),
     "cluster-not-found": (
         "There is no such cluster",
         "Name an existing cluster, or give cluster.spec.",
@@ -32,7 +42,7 @@ TEXTS: dict[str, tuple[str, str]] = {
         "Try again later, or ask for another instance type, zone or a training plan.",
     ),
     "backend-rejected": (
-        "AWS refused to create the cluster",
+        "AWS refused to create the cluster or the job",
         "Read AWS's reason in the detail, correct the specification, submit again.",
     ),
     "python-error": ("The program failed", f"Correct the program, then {_ANEW}"),
@@ -74,13 +84,18 @@ TEXTS: dict[str, tuple[str, str]] = {
         "Let it go on for the same time again with trainyard run resume RUN, or raise "
         f"limits.maxDurationSeconds: {_ANEW}",
     ),
+    "job-time-exceeded": (
+        "The training job reached its own longest duration",
+        "Let it go on in another job with trainyard run resume RUN, or raise "
+        f"cluster.spec.maxRuntimeSeconds (of spot, maxWaitSeconds, too): {_ANEW}",
+    ),
     "export-failed": (
         "The export could not be verified",
         "The cluster is kept. Correct the reason in the detail, then trainyard run export RUN "
         "(POST /v1/runs/{id}:export).",
     ),
     "submit-failed": (
-        "The job could not be submitted to Slurm",
+        "The job could not be submitted",
         "Correct the reason in the detail, then trainyard run resume RUN. What the nodes said when "
         "they were made: trainyard run logs --kind lifecycle RUN.",
     ),

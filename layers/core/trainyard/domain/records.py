@@ -363,6 +363,9 @@ class Cluster(Record):
         default=None, description="it is not created earlier: AWS had no capacity in any way"
     )
     given_up: bool = Field(default=False, description="nobody wants another try")
+    warnings: list[str] = Field(
+        default_factory=list, description="what could surprise who asked for it, said then"
+    )
     signs_events: bool = Field(
         default=False, description="its agents sign what they report; older ones do not"
     )
@@ -394,11 +397,16 @@ class Cluster(Record):
     @property
     def mark(self) -> str:
         """The value of RECORD_TAG: the record's generation and the moment at which it was made."""
-        return f"{self.generation}/{self.created_at.isoformat()}"
+        return mark_of(self.generation, self.created_at)
 
     def is_marked(self, tags: Mapping[str, str]) -> bool:
         """Whether these tags are of the very cluster that was asked for with this record."""
         return tags.get(places.RECORD_TAG) == self.mark
+
+
+def mark_of(generation: int, created_at: datetime) -> str:
+    """The `mark` of a cluster's record."""
+    return f"{generation}/{created_at.isoformat()}"
 
 
 class ClusterNode(Record):

@@ -47,7 +47,12 @@ def decide(
     the same state gives the same run and the same note ids, so the machine may repeat it at any
     point.
     """
-    book = Book(facts, made_at=cluster.created_at if cluster else None, checkpoints=checkpoints)
+    book = Book(
+        facts,
+        made_at=cluster.created_at if cluster else None,
+        checkpoints=checkpoints,
+        jobs_end=cluster is not None and cluster.spec.nodes_come_with_jobs,
+    )
     draft = Draft(run=run, book=book, cluster=cluster, now=now)
     if run.terminal:
         return draft.freeze("finish")

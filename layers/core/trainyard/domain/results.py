@@ -72,8 +72,9 @@ def kept_because(run: Run) -> str:
     )
     if run.export is not None and run.export.left_behind:
         return f"It holds the only copy of {run.export.left_behind}. {again}"
-    if without_result(run) and run.spec.cluster.spec is not None:
-        limit = run.spec.cluster.spec.idle_limit_seconds
+    cluster = run.spec.cluster.spec
+    if without_result(run) and cluster is not None and not cluster.nodes_come_with_jobs:
+        limit = cluster.idle_limit_seconds
         return (
             f"{NOTHING} It stays until it has been idle for {limit} s "
             "(cluster.spec.idleLimitSeconds). "
@@ -104,7 +105,12 @@ def warnings(spec: RunSpec) -> list[str]:
             "what was trained is lost with it."
         )
     cluster = spec.cluster.spec
-    if cluster is not None and not cluster.standing_by(spec.job.nodes):
+    if cluster is not None and cluster.nodes_come_with_jobs:
+        found.append(
+            "cluster: a lost node ends the job, and the next attempt is a job of its own, for "
+            "which AWS needs minutes; a program goes on from its newest checkpoint."
+        )
+    elif cluster is not None and not cluster.standing_by(spec.job.nodes):
         found.append(
             "cluster: there is no spare, so a lost node is waited for (minutes) instead of "
             "replaced in seconds."

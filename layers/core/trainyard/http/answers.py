@@ -11,7 +11,7 @@ from trainyard.http.problems import MEDIA_TYPE, ProblemDetails
 
 _PROBLEMS = {
     400: "The request is not valid, or its page token belongs to another query",
-    404: "There is no such run, cluster, node or upload",
+    404: "There is no such run, cluster, filesystem, node or upload",
     409: "It conflicts with the state of things; the code says how",
     413: "The body is over 256 KiB",
     415: "The body is not application/json",

@@ -9,6 +9,7 @@ from aws_lambda_powertools.event_handler.openapi.params import Header, Path
 
 from trainyard.domain.errors import (
     ClusterNotFound,
+    FilesystemNotFound,
     MethodNotAllowed,
     NodeNotFound,
     RunNotFound,
@@ -18,6 +19,7 @@ from trainyard_contracts.base import NAME_PATTERN, told
 
 RunPath = Annotated[str, Path(alias="runId", description="run-<ulid>")]
 ClusterPath = Annotated[str, Path(alias="clusterName")]
+FilesystemPath = Annotated[str, Path(alias="filesystemName")]
 InstancePath = Annotated[str, Path(alias="instanceId", description="i-<hex digits>")]
 UploadPath = Annotated[str, Path(alias="uploadId", description="SHA-256 of the tree's document")]
 IdempotencyKey = Annotated[
@@ -52,6 +54,15 @@ def cluster_name(value: str) -> str:
     """Raises ClusterNotFound for a text that cannot be a cluster's name."""
     if len(value) > 63 or not _NAME.fullmatch(value):
         raise ClusterNotFound.of(value)
+    return value
+
+
+def filesystem_name(value: str) -> str:
+    """Raises FilesystemNotFound for a text that cannot be a filesystem's name."""
+    if ":" in value:
+        raise MethodNotAllowed(f"'{value[:100]}' names an action; actions are sent with POST.")
+    if len(value) > 63 or not _NAME.fullmatch(value):
+        raise FilesystemNotFound.of(value)
     return value
 
 

@@ -441,6 +441,7 @@ class ClusterView(View):
     tries: list[CapacityTry] = Field(
         description="of a spec with capacity; the newest is the one that spec shows"
     )
+    warnings: list[str] = Field(description="what could surprise who asked for it")
 
     @classmethod
     def of(cls, record: BaseModel, **other: Any) -> Self:

@@ -12,8 +12,11 @@ def test_only_the_cache_of_a_warm_pool_outlives_a_job(tmp_path: Path) -> None:
     tree.fresh(tmp_path)
     (tmp_path / "model" / "old").touch()
     (tmp_path / tree.CACHE / "kept").touch()
+    (tmp_path / "a-file-of-the-program's").touch()
+    (tmp_path / "a-link").symlink_to(tmp_path / "nowhere")
     tree.fresh(tmp_path)
     assert not (tmp_path / "model" / "old").exists()
+    assert not {"a-file-of-the-program's", "a-link"} & {each.name for each in tmp_path.iterdir()}
     assert (tmp_path / tree.CACHE / "kept").exists()
     assert (tmp_path / "input" / "config").is_dir()
 

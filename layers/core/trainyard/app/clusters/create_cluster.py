@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from trainyard.app.clusters.cluster_tries import in_its_first_way
+from trainyard.app.filesystems import attach
 from trainyard.domain import names
 from trainyard.domain.errors import (
     ClusterExists,
@@ -29,6 +30,8 @@ def create_cluster(
     The same key and spec again answer with the same cluster. Raises InvalidRequest, ClusterExists,
     IdempotencyConflict.
     """
+    if owner_run is None:
+        check_standing(spec)
     check_spec(ports, spec)
     now = ports.clock.now()
     named = spec.changed(name=name) if name else spec
@@ -44,6 +47,8 @@ def create_cluster(
     )
     stored = _repeated(ports, record)
     if stored is None:
+        record = record.changed(spec=attach.attached(ports, named))
+        record = record.changed(warnings=attach.warnings(ports, named))
         record = in_its_first_way(ports, record)
         try:
             stored = ports.clusters.create(record)
@@ -54,6 +59,19 @@ def create_cluster(
     if stored.status == "Pending":
         start_cluster(ports, stored)
     return stored
+
+
+def check_standing(spec: ClusterSpec) -> None:
+    """Refuse a cluster of no run whose nodes come with jobs: it would be a name and no node.
+
+    Raises InvalidRequest.
+    """
+    if spec.nodes_come_with_jobs:
+        raise _refused(
+            "backend",
+            f"a cluster of backend '{spec.backend}' has nodes only while a job runs; submit a run "
+            "with cluster.spec (POST /v1/runs)",
+        )
 
 
 def check_spec(ports: Ports, spec: ClusterSpec, prefix: str = "") -> None:
@@ -96,7 +114,8 @@ def _repeated(ports: Ports, record: Cluster) -> Cluster | None:
         return None
     if known.idempotency_key != record.idempotency_key:
         return None
-    if (known.asked or known.spec) != (record.asked or record.spec):
+    before, now = known.asked or known.spec, record.asked or record.spec
+    if before.as_asked() != now.as_asked():
         field = FieldError(
             "idempotency-key",
             "was used with another body for this cluster; use a new one for a new request",

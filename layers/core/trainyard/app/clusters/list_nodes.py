@@ -33,7 +33,7 @@ def newest_heartbeats(ports: Ports, cluster_name: str, count: int) -> list[Clust
 
 
 def _samples(ports: Ports, cluster: Cluster) -> dict[str, NodeSample]:
-    """Each node's newest sample.
+    """Each node's newest sample, by its instance, or by its name where it knows no other.
 
     A large cluster's are in several heartbeats, of which the newest may still be on their way.
     """
@@ -42,7 +42,7 @@ def _samples(ports: Ports, cluster: Cluster) -> dict[str, NodeSample]:
     parts = max([1 + nodes // _NODES_OF_AN_UNCOUNTED_PART, *[2 * beat.parts - 1 for beat in beats]])
     if parts > 1:
         beats = newest_heartbeats(ports, cluster.name, parts)
-    return {sample.instance_id: sample for beat in beats for sample in beat.nodes}
+    return {sample.instance_id or sample.node: sample for beat in beats for sample in beat.nodes}
 
 
 def _joined(node: ClusterNode, sample: NodeSample | None) -> ClusterNode:

@@ -75,10 +75,10 @@ def record_fact(ports: Ports, envelope: Mapping[str, Any]) -> Recorded:
     """
     if envelope.get("source") == SOURCE:
         return _agent_event(ports, envelope)
-    for backend in ports.backends.values():
+    for name, backend in ports.backends.items():
         read = backend.read_event(envelope, ports.clock.now())
         if read is not None:
-            return _backend_event(ports, str(envelope.get("detail-type"))[:100], read)
+            return _backend_event(ports, name, str(envelope.get("detail-type"))[:100], read)
     return Recorded("dropped", f"source {str(envelope.get('source'))[:100]!r} is not one of ours")
 
 
@@ -314,18 +314,20 @@ def _checkpoint(event: CheckpointCommitted | CheckpointPruned | CheckpointReject
     return found.changed(status="pruned")
 
 
-def _backend_event(ports: Ports, kind: str, read: BackendEvent | str) -> Recorded:
+def _backend_event(ports: Ports, backend: str, kind: str, read: BackendEvent | str) -> Recorded:
     if isinstance(read, str):
         return Recorded("dropped", read, kind)
     if found := mistakes(read.fact):
         return Recorded("dropped", _malformed(found), kind)
+    if read.run_id:
+        return _job_event(ports, kind, read)
     if not _NAME.fullmatch(read.cluster_name):
         return Recorded("dropped", "malformed: the cluster's name", kind)
     try:
         cluster = ports.clusters.get(read.cluster_name)
     except ClusterNotFound:
         return Recorded("dropped", "not a cluster of ours", kind, read.fact.id, read.cluster_name)
-    if cluster.arn is not None and read.cluster_arn != cluster.arn:
+    if cluster.backend != backend or not _is_of(read, cluster):
         return Recorded(
             "dropped",
             "it is from another cluster of this name",
@@ -350,6 +352,41 @@ def _backend_event(ports: Ports, kind: str, read: BackendEvent | str) -> Recorde
         cluster.name,
         woken=(cluster.name,) if woken else (),
     )
+
+
+def _job_event(ports: Ports, kind: str, read: BackendEvent) -> Recorded:
+    """Record what a backend says of the job of a run's attempt."""
+    try:
+        run = ports.runs.get(read.run_id)
+        cluster = ports.clusters.get(run.cluster_name)
+    except (RunNotFound, ClusterNotFound):
+        return Recorded("dropped", "not a job of a run of ours", kind, read.fact.id)
+    if not cluster.spec.nodes_come_with_jobs:
+        return Recorded("dropped", "the run has no such job", kind, read.fact.id, cluster.name)
+    return record_job_fact(ports, run, read.fact)
+
+
+def record_job_fact(ports: Ports, run: Run, fact: Fact) -> Recorded:
+    """Record a fact of the job of one of the run's attempts, once, and wake the run."""
+    number, kind = attempt_of(fact), type_of(fact)
+    if all(attempt.number != number for attempt in run.attempts):
+        reason = f"the run has no attempt {number}"
+        return Recorded("dropped", reason, kind, fact.id, run.cluster_name, run.id)
+    if run.terminal:
+        reason = f"the run is {run.status}"
+        return Recorded("dropped", reason, kind, fact.id, run.cluster_name, run.id)
+    line = sentence(fact)
+    ports.runs.record(run.id, fact, line)
+    woken = wake_run(ports, run.id, type(fact))
+    return Recorded(
+        "recorded", line, kind, fact.id, run.cluster_name, run.id, (run.id,) if woken else ()
+    )
+
+
+def _is_of(read: BackendEvent, cluster: Cluster) -> bool:
+    if read.mark:
+        return read.mark == cluster.mark
+    return cluster.arn is None or read.cluster_arn == cluster.arn
 
 
 def _first_refusal(ports: Ports, cluster: Cluster, fact: Fact) -> bool:

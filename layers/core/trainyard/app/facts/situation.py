@@ -41,6 +41,8 @@ def silent_since(ports: Ports, cluster: Cluster) -> datetime | None:
 
     None if it is not silent.
     """
+    if cluster.spec.nodes_come_with_jobs:  # nobody speaks for it between jobs
+        return None
     last = cluster.last_heartbeat_at or cluster.ready_at
     limit = timedelta(seconds=SILENT_INTERVALS * ports.config.heartbeat_seconds)
     return (

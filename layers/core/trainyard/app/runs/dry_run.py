@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from trainyard.app.clusters.create_cluster import check_spec
+from trainyard.app.clusters.create_cluster import check_spec, check_standing
+from trainyard.app.filesystems.attach import mounted
+from trainyard.app.filesystems.attach import warnings as filesystem_warnings
 from trainyard.app.runs.inputs import check_inputs
 from trainyard.app.runs.start_from import check_start
 from trainyard.app.runs.submit_run import check_cluster
@@ -44,7 +46,9 @@ def dry_run_run(ports: Ports, spec: RunSpec) -> DryRun:
     existing = check_cluster(ports, spec)
     check_start(ports, spec, existing)
     check_inputs(ports, spec)
-    script = recipes.batch_script(PLACEHOLDER, 1, spec.job.nodes, spec.job.image is not None)
+    script: str | None = recipes.batch_script(
+        PLACEHOLDER, 1, spec.job.nodes, spec.job.image is not None
+    )
     warnings = [*results.warnings(spec), *_code_warnings(ports, spec)]
     if spec.cluster.spec is None:
         price = _price(ports, existing.spec) if existing else None
@@ -52,6 +56,8 @@ def dry_run_run(ports: Ports, spec: RunSpec) -> DryRun:
     plan = dry_run_cluster(
         ports, spec.cluster.spec, name=names.cluster_for_run(spec.cluster.spec.name, PLACEHOLDER)
     )
+    if spec.cluster.spec.nodes_come_with_jobs:
+        script = None
     return replace(plan, batch_script=script, warnings=warnings + plan.warnings)
 
 
@@ -67,19 +73,22 @@ def _code_warnings(ports: Ports, spec: RunSpec) -> list[str]:
 
 def dry_run_cluster(ports: Ports, spec: ClusterSpec, *, name: str | None = None) -> DryRun:
     """The exact request of a cluster's creation, the files of its lifecycle bundle, its price."""
+    if name is None:
+        check_standing(spec)
     check_spec(ports, spec)
     now = ports.clock.now()
-    named = spec.changed(name=name) if name else spec
+    named = mounted(ports, spec.changed(name=name) if name else spec)
     shown = named.ways[0].spec if named.ways else named
     record = Cluster(name=named.name, spec=shown, created_at=now, updated_at=now)
     request = ports.backend(record).plan(record)
     ways = [(way.words, _price(ports, way.spec)) for way in named.ways]
     price = ways[0][1] if ways else _price(ports, shown)
-    warnings = (
+    unpriced = (
         []
         if price is not None
         else ["The price list does not say what these instances cost; look it up before you start."]
     )
+    warnings = [*request.warnings, *unpriced, *filesystem_warnings(ports, spec)]
     files = dict(request.files)
     return DryRun(request.operation, request.request, files, None, price, warnings, ways)
 

@@ -167,9 +167,13 @@ def _get(ports: Ports, key: str) -> bytes | None:
 
 
 def _live(ports: Ports, cluster: Cluster | None, run: Run, attempt: int, asked: Asked) -> LogTail:
-    """Ask the controller; an unreachable node means no log now, not an error of the request."""
+    """Ask the controller; an unreachable node means no log now, not an error of the request.
+
+    Where nodes come with jobs, AWS keeps what they printed, whatever became of the cluster.
+    """
     nothing = LogTail("job", attempt, "none", "")
-    if cluster is None or cluster.status != "Ready":
+    kept = cluster is not None and cluster.spec.nodes_come_with_jobs
+    if cluster is None or (cluster.status != "Ready" and not kept):
         return nothing
     try:
         found = asked.contains.encode().hex()
@@ -193,7 +197,8 @@ def _live(ports: Ports, cluster: Cluster | None, run: Run, attempt: int, asked: 
             f"Attempt {attempt} has no logs of single ranks: its nodes have a version of Trainyard "
             "that writes none, or its program was never started; leave rank and node out."
         )
-    return LogTail("job", attempt, "node", tail.text) if tail.text else nothing
+    source: Literal["cloudwatch", "node"] = "cloudwatch" if kept else "node"
+    return LogTail("job", attempt, source, tail.text) if tail.text else nothing
 
 
 def _refuse_old_agents(cluster: str, command: commands.Logs, said: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from trainyard.app.facts.situation import all_checkpoints, cluster_of
+from trainyard.app.filesystems.attach import mounted
 from trainyard.domain.errors import FieldError, InvalidRequest, RunNotFound
 from trainyard.domain.records import Checkpoint, Cluster, Run, Start
 from trainyard.ports import Ports
@@ -42,7 +43,7 @@ def check_start(ports: Ports, spec: RunSpec, cluster: Cluster | None) -> Start |
     newest = max(mine, key=lambda found: found.attempt)
     export = _exported(ports, source, newest, cluster) if cluster else ""
     if not export:
-        _check_filesystem(ports, source, _filesystem(spec, cluster))
+        _check_filesystem(ports, source, _filesystem(ports, spec, cluster))
     return Start(run_id=source.id, path=newest.path, step=newest.step, export=export)
 
 
@@ -60,11 +61,11 @@ def _exported(ports: Ports, source: Run, found: Checkpoint, cluster: Cluster) ->
     return place if there else ""
 
 
-def _filesystem(spec: RunSpec, cluster: Cluster | None) -> str:
+def _filesystem(ports: Ports, spec: RunSpec, cluster: Cluster | None) -> str:
     if cluster is not None:
         return cluster.filesystem
     assert spec.cluster.spec is not None
-    return spec.cluster.spec.filesystem
+    return mounted(ports, spec.cluster.spec, "cluster.spec.").filesystem
 
 
 def _check_filesystem(ports: Ports, source: Run, ours: str) -> None:

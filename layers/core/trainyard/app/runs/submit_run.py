@@ -9,6 +9,8 @@ import hashlib
 import json
 
 from trainyard.app.clusters.create_cluster import check_spec
+from trainyard.app.filesystems.attach import mounted
+from trainyard.app.filesystems.attach import warnings as filesystem_warnings
 from trainyard.app.runs.inputs import check_inputs
 from trainyard.app.runs.start_from import check_start
 from trainyard.app.runs.uploads import check_code
@@ -83,8 +85,12 @@ def _new_run(
         start_from=start,
         data=data,
         reason="Accepted; its state machine starts.",
-        warnings=results.warnings(spec),
+        warnings=[*results.warnings(spec), *_of_its_cluster(ports, spec)],
     )
+
+
+def _of_its_cluster(ports: Ports, spec: RunSpec) -> list[str]:
+    return filesystem_warnings(ports, spec.cluster.spec) if spec.cluster.spec else []
 
 
 def start_run(ports: Ports, run: Run) -> None:
@@ -111,6 +117,7 @@ def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
     """
     if spec.cluster.spec is not None:
         check_spec(ports, spec.cluster.spec, "cluster.spec.")
+        mounted(ports, spec.cluster.spec, "cluster.spec.")
         return None
     assert spec.cluster.name is not None
     try:

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from trainyard.app.clusters.cluster_use import blocker_of
 from trainyard.app.clusters.create_cluster import start_cluster, start_teardown
 from trainyard.app.clusters.list_nodes import newest_heartbeats
-from trainyard.app.facts.record_fact import record_fact
-from trainyard.app.facts.situation import decide_now, silent_since
+from trainyard.app.facts.log_batch import envelopes
+from trainyard.app.facts.record_fact import record_fact, record_job_fact
+from trainyard.app.facts.situation import cluster_of, decide_now, silent_since
 from trainyard.app.facts.tell_runs import tell_runs
 from trainyard.app.facts.waking import wake, wake_cluster
 from trainyard.app.machines.cluster.cluster_fail import cluster_fail
 from trainyard.app.machines.inputs import StepInput
 from trainyard.app.runs.submit_run import start_run
 from trainyard.app.sweep.ask_backends import Unanswered, ask_each
+from trainyard.app.sweep.filesystems import filesystem_step, filesystems, unknown_filesystem
+from trainyard.app.sweep.filesystems import unknown as unknown_filesystems
 from trainyard.app.sweep.orphans import REMEDY, Suspect, suspects
+from trainyard.app.sweep.swept import Swept
 from trainyard.domain import names, teardown
 from trainyard.domain.errors import (
     ClusterNotFound,
@@ -28,11 +31,12 @@ from trainyard.domain.errors import (
     RunNotFound,
     TrainyardError,
 )
-from trainyard.domain.facts import Book, ClusterLost, IdleAndSilent
+from trainyard.domain.facts import Book, ClusterLost, IdleAndSilent, job_ended
+from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.records import Cluster, Run, TimelineEntry, Wait
 from trainyard.domain.states import BackendStatus, NodeState
-from trainyard.ports import DeadLetter, Ports, Remains
-from trainyard_contracts.commands import Cancel
+from trainyard.ports import DeadLetter, Ports, Remains, SeenFilesystem
+from trainyard_contracts.commands import Cancel, JobState, Status, answer_of
 from trainyard_contracts.events import ClusterHeartbeat, ExportFinished
 
 #: StartExecution follows the record's write within this; after it, it was lost.
@@ -50,15 +54,6 @@ DEAD = frozenset({"FAILED", "TIMED_OUT", "ABORTED"})
 GONE = frozenset({BackendStatus.FAILED, BackendStatus.DELETING})
 #: The action by which a cluster is told that no record accounts for; an alarm counts it.
 UNKNOWN_CLUSTER = "unknown cluster kept"
-
-
-@dataclass(frozen=True)
-class Swept:
-    """One thing the sweep did, and why."""
-
-    action: str
-    subject: str
-    reason: str
 
 
 def sweep(ports: Ports) -> list[Swept]:
@@ -90,9 +85,13 @@ def _failed(subject: str, error: TrainyardError) -> Swept:
     return Swept("failed", subject, f"{error.code}: {error.detail}")
 
 
-def _name(item: Wait | Run | Cluster | Suspect | Remains | DeadLetter) -> str:
+def _name(
+    item: Wait | Run | Cluster | Suspect | Remains | DeadLetter | Filesystem | SeenFilesystem,
+) -> str:
     if isinstance(item, DeadLetter):
         return item.body[:200]
+    if isinstance(item, SeenFilesystem):
+        return item.fsx_id
     return item.owner if isinstance(item, Wait) else item.id if isinstance(item, Run) else item.name
 
 
@@ -361,6 +360,28 @@ def stray_job(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
             )
 
 
+def unheard_job(ports: Ports, run: Run) -> Iterator[Swept]:
+    """Ask for a job whose nodes came with it: the event of its end may be lost."""
+    attempt = run.attempt
+    if attempt is None or attempt.submitted_at is None or attempt.ended_at is not None:
+        return
+    if ports.clock.now() - attempt.submitted_at < timedelta(seconds=START_SECONDS):
+        return
+    cluster = cluster_of(ports, run)
+    if cluster is None or cluster.status != "Ready" or not cluster.spec.nodes_come_with_jobs:
+        return
+    result = ports.backend(cluster).run(
+        cluster, Status(run.id).argv(), timeout_seconds=STOP_COMMAND_SECONDS
+    )
+    told = JobState.of(answer_of(result.stdout) or {})
+    if result.exit_code != 0 or not told.how or told.attempt != attempt.number:
+        return
+    fact = job_ended(told.job_id, run.id, attempt.number, told.how, told.reason, ports.clock.now())
+    if fact is not None and Book(ports.runs.facts(run.id)).job_end_of(attempt) is None:
+        record_job_fact(ports, run, fact)
+        yield Swept("job's end", run.id, f"no event told that {told.job_id} is over ({told.how})")
+
+
 def orphan(ports: Ports, suspect: Suspect) -> Iterator[Swept]:
     """Look at each cluster with our tag and without a living record.
 
@@ -447,8 +468,10 @@ def _recorded_late(ports: Ports, body: str) -> str:
         envelope.get("detail-type") == ClusterHeartbeat.__name__
     ):  # an old heartbeat must not make the controller look alive now
         return "dropped: a late heartbeat; the next one tells the same, newer"
-    recorded = record_fact(ports, envelope)
-    return f"{recorded.result}: {recorded.reason}"
+    recorded = [record_fact(ports, one) for one in envelopes(envelope)]
+    if not recorded:
+        return "dropped: nothing that can be read is in it"
+    return f"{recorded[-1].result}: {recorded[-1].reason}"
 
 
 def _letters(ports: Ports) -> Sequence[DeadLetter]:
@@ -477,8 +500,11 @@ DUTIES: tuple[
     (_clusters, idle_cluster),
     (_clusters, overdue_teardown),
     (_clusters, stray_job),
+    (_runs, unheard_job),
     (_remains, left_over),
     (suspects, orphan),
     (_clusters, unneeded_wait),
+    (filesystems, filesystem_step),
+    (unknown_filesystems, unknown_filesystem),
     (_letters, dead_letter),  # last: an event that made on-fact fail may make the sweep fail, too
 )

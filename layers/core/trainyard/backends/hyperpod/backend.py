@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any, Literal
 
 from trainyard.aws.run_commands import SessionCommands
@@ -19,7 +18,7 @@ from trainyard.backends.hyperpod.refusals import Denied, Gone, NameInUse, transl
 from trainyard.backends.hyperpod.request import HyperPodSettings, lifecycle_prefix, role_arn
 from trainyard.backends.hyperpod.role import node_role
 from trainyard.backends.hyperpod.states import cluster_status, node_message, node_state
-from trainyard.backends.lifecycle_bundle import BundleSources
+from trainyard.backends.lifecycle_bundle import BundleSources, sizes, upload
 from trainyard.domain import errors, names
 from trainyard.domain.records import Cluster, ClusterNode
 from trainyard.domain.states import BackendStatus, NodeState
@@ -76,13 +75,8 @@ class HyperPod:
         self._tags: dict[str, Mapping[str, str]] = {}
 
     def plan(self, cluster: Cluster) -> BackendRequest:
-        sizes = {path: file.stat().st_size for path, file in self._sources.files().items()}
-        sizes |= {
-            path: len(body)
-            for path, body in requests.generated_files(cluster, self._settings).items()
-        }
-        prefix = lifecycle_prefix(cluster)
-        files = {f"{prefix}/{path}": size for path, size in sorted(sizes.items())}
+        generated = requests.generated_files(cluster, self._settings)
+        files = sizes(self._sources, generated, lifecycle_prefix(cluster))
         return BackendRequest(
             "CreateCluster", requests.create_cluster_request(cluster, self._settings), files
         )
@@ -94,7 +88,8 @@ class HyperPod:
         self._roles.ensure(
             node_role(cluster, self._settings)
         )  # first: IAM needs a while until others see it
-        self._upload(cluster)
+        generated = requests.generated_files(cluster, self._settings)
+        upload(self._blobs, self._sources, generated, lifecycle_prefix(cluster))
         try:
             with translated("create the cluster", new_role=role_arn(cluster, self._settings)):
                 answer = self._sagemaker.create_cluster(
@@ -107,6 +102,9 @@ class HyperPod:
                 ) from None
             return self._ours(cluster, known)
         return str(answer["ClusterArn"])
+
+    def attend(self, cluster: Cluster) -> None:
+        """CreateCluster does everything."""
 
     def describe(self, name: str) -> BackendCluster | None:
         try:
@@ -148,9 +146,7 @@ class HyperPod:
 
     def controller(self, cluster: Cluster) -> ClusterNode | None:
         """The controller node without looking at any other; None while there is none that runs."""
-        group = next(
-            group.name for group in cluster.spec.instance_groups if group.role == "controller"
-        )
+        group = next(group.name for group in cluster.spec.groups() if group.role == "controller")
         found = [
             summary
             for summary in self._summaries(cluster.name, group)
@@ -211,7 +207,11 @@ class HyperPod:
 
     def remains(self) -> list[Remains]:
         found = self._roles.below(places.roles_path(self._settings.stage))
-        return [Remains(NAME, *names.cluster_of_role(role.path), role.created_at) for role in found]
+        return [
+            Remains(NAME, *names.cluster_of_role(role.path), role.created_at)
+            for role in found
+            if not role.path.startswith(places.job_roles_path(self._settings.stage))
+        ]
 
     def tagged(self) -> list[BackendCluster]:
         found = []
@@ -237,22 +237,6 @@ class HyperPod:
         ):
             named = _INSTANCE.search(known.failure_message)
         return named.group() if named else None
-
-    def _upload(self, cluster: Cluster) -> None:
-        prefix = lifecycle_prefix(cluster)
-        bodies: dict[str, bytes | Path] = {
-            **self._sources.files(),
-            **requests.generated_files(cluster, self._settings),
-        }
-
-        def put(path: str) -> None:
-            body = bodies[path]
-            self._blobs.put(
-                f"{prefix}/{path}", body.read_bytes() if isinstance(body, Path) else body
-            )
-
-        with ThreadPoolExecutor(_PARALLEL) as pool:
-            list(pool.map(put, bodies))
 
     def _ours(self, cluster: Cluster, known: BackendCluster) -> str:
         """The ARN of the cluster that has the name already.
@@ -388,9 +372,7 @@ def _node(cluster: Cluster, summary: dict[str, Any], address: str | None) -> Clu
 
 
 def _role(cluster: Cluster, group: str) -> Literal["controller", "worker", "login"]:
-    return next(
-        (known.role for known in cluster.spec.instance_groups if known.name == group), "worker"
-    )
+    return next((known.role for known in cluster.spec.groups() if known.name == group), "worker")
 
 
 def _utc(at: datetime | None) -> datetime | None:

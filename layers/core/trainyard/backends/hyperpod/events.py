@@ -25,6 +25,8 @@ def read_event(envelope: Mapping[str, Any], now: datetime) -> BackendEvent | str
     """As Backend.read_event. The fact's id comes from the event's own."""
     if envelope.get("source") != SOURCE:
         return None
+    if not str(envelope.get("detail-type")).startswith("SageMaker HyperPod "):
+        return None
     detail = envelope.get("detail")
     event_id = str(envelope.get("id") or "")
     if not isinstance(detail, Mapping) or not event_id:

@@ -71,7 +71,9 @@ def translated(doing: str, new_role: str = "") -> Iterator[None]:
 
 def _judged_with_new_role(refusal: Refusal) -> errors.TrainyardError:
     error = _judged(refusal)
-    late = isinstance(error, errors.BackendRejected) and _ROLE.search(error.detail)
+    # IAM's own refusal names an "assumed-role", ours, and comes again however often it is asked.
+    rejected = isinstance(error, errors.BackendRejected) and not isinstance(error, Denied)
+    late = rejected and _ROLE.search(error.detail)
     return errors.RetryableError(error.detail) if late else error
 
 

@@ -60,7 +60,7 @@ def role_arn(cluster: Cluster, settings: HyperPodSettings) -> str:
 
 def create_cluster_request(cluster: Cluster, settings: HyperPodSettings) -> dict[str, Any]:
     """The exact arguments of sagemaker:CreateCluster."""
-    spec = _own(cluster)
+    spec = own_spec(cluster)
     source = f"s3://{settings.bucket}/{lifecycle_prefix(cluster)}"
     role = role_arn(cluster, settings)
     request: dict[str, Any] = {
@@ -91,7 +91,7 @@ def tags(cluster: Cluster, stage: str) -> dict[str, str]:
 
 def cluster_file(cluster: Cluster, settings: HyperPodSettings) -> ClusterFile:
     """What each node of the cluster reads first."""
-    spec = _own(cluster)
+    spec = own_spec(cluster)
     return ClusterFile(
         cluster_name=cluster.name,
         region=settings.region,
@@ -103,7 +103,7 @@ def cluster_file(cluster: Cluster, settings: HyperPodSettings) -> ClusterFile:
         environment=spec.environment,
         users=spec.users,
         s3_mounts=spec.s3_mounts,
-        shared_filesystem=spec.shared_filesystem,
+        shared_filesystem=spec.shared_filesystem.changed(filesystem=None),
         slurm_setup=spec.slurm_setup,
         controller_group=_names(spec, "controller")[0],
         worker_groups=[
@@ -140,8 +140,8 @@ def provisioning_parameters(spec: HyperPodClusterSpec) -> dict[str, Any]:
 def generated_files(cluster: Cluster, settings: HyperPodSettings) -> dict[str, bytes]:
     """The files of the bundle that are made of the spec, by path below the lifecycle prefix."""
     files = {places.CLUSTER_FILE: _wire(cluster_file(cluster, settings))}
-    if _own(cluster).slurm_setup == "ProvisioningParameters":
-        files["provisioning_parameters.json"] = provisioning_parameters(_own(cluster))
+    if own_spec(cluster).slurm_setup == "ProvisioningParameters":
+        files["provisioning_parameters.json"] = provisioning_parameters(own_spec(cluster))
     return {
         path: (json.dumps(content, indent=2) + "\n").encode() for path, content in files.items()
     }
@@ -209,7 +209,7 @@ def _storage(spec: HyperPodClusterSpec, group: InstanceGroup) -> list[dict[str, 
     return storage
 
 
-def _lustre(shared: SharedFilesystem) -> dict[str, str]:
+def _lustre(shared: SharedFilesystem) -> dict[str, Any]:
     return {
         "DnsName": shared.dns_name,
         "MountName": shared.mount_name,
@@ -230,7 +230,7 @@ def network(spec: HyperPodClusterSpec, settings: HyperPodSettings) -> dict[str, 
     }
 
 
-def _own(cluster: Cluster) -> HyperPodClusterSpec:
+def own_spec(cluster: Cluster) -> HyperPodClusterSpec:
     """The spec by its own class: every cluster that comes here has it."""
     assert isinstance(cluster.spec, HyperPodClusterSpec)
     return cluster.spec

@@ -12,6 +12,7 @@ from trainyard.backends.hyperpod.request import (
     account_arn,
     lifecycle_prefix,
     network,
+    own_spec,
 )
 from trainyard.domain import names
 from trainyard.domain.records import Cluster
@@ -150,12 +151,14 @@ def _platform(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, An
 
 
 def _mounts(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, Any]]:
-    if not cluster.spec.s3_mounts:
+    if not own_spec(cluster).s3_mounts:
         return []
-    buckets = [f"{_partition(settings)}:s3:::{mount.bucket}" for mount in cluster.spec.s3_mounts]
+    buckets = [
+        f"{_partition(settings)}:s3:::{mount.bucket}" for mount in own_spec(cluster).s3_mounts
+    ]
     objects = [
         f"{bucket}/{mount.prefix.rstrip('/')}/*" if mount.prefix else f"{bucket}/*"
-        for bucket, mount in zip(buckets, cluster.spec.s3_mounts, strict=True)
+        for bucket, mount in zip(buckets, own_spec(cluster).s3_mounts, strict=True)
     ]
     return [
         _allow("ReadMounts", ["s3:GetObject"], sorted(set(objects))),
@@ -178,7 +181,7 @@ def _inputs(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, Any]
 
 def _network(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, Any]]:
     """The calls that HyperPod documents for nodes in a network of the user's."""
-    chosen = network(cluster.spec, settings)
+    chosen = network(own_spec(cluster), settings)
     # Any account: a shared subnet belongs to another one.
     ec2 = f"{_partition(settings)}:ec2:{settings.region}:*"
     interfaces = f"{ec2}:network-interface/*"

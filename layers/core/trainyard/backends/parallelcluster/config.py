@@ -12,8 +12,8 @@ from typing import Any
 
 from trainyard.backends.parallelcluster.making import Making
 from trainyard.backends.parallelcluster.policies import policy_arn
+from trainyard.backends.parallelcluster.slurm_settings import custom_settings
 from trainyard.backends.parallelcluster.storage import shared_storage
-from trainyard_contracts import places
 from trainyard_contracts.parallelcluster import LOCAL_SCRATCH
 from trainyard_contracts.parallelcluster_parts import LoginPool, NodeScript
 from trainyard_contracts.parallelcluster_queues import Queue
@@ -46,7 +46,10 @@ def configuration(making: Making) -> dict[str, Any]:
         "HeadNode": _head_node(making),
         "Scheduling": {
             "Scheduler": "slurm",
-            "SlurmSettings": {"QueueUpdateStrategy": "DRAIN"},
+            "SlurmSettings": {
+                "QueueUpdateStrategy": "DRAIN",
+                "CustomSlurmSettings": custom_settings(spec, with_hook=bool(making.node_script)),
+            },
             "SlurmQueues": [_queue(making, queue) for queue in spec.queues],
         },
         "SharedStorage": [shared_storage(one) for one in spec.shared_storage],
@@ -140,9 +143,8 @@ def _actions(
 ) -> dict[str, Any]:
     """Our script comes first, and what the user wants after it."""
     steps: list[dict[str, Any]] = []
-    if ours := making.settings.node_script:
-        prefix = places.lifecycle_prefix(making.spec.name, making.generation)
-        arguments = [prefix, role, *(["neuron"] if neuron else [])]
+    if ours := making.node_script:
+        arguments = [making.bundle, role, *(["neuron"] if neuron else [])]
         steps.append({"Script": ours, "Args": arguments})
     for script in scripts:
         step: dict[str, Any] = {"Script": script.source}
@@ -159,7 +161,8 @@ def _permissions(making: Making, scripts: list[NodeScript]) -> dict[str, Any]:
 
 def _policies(making: Making) -> list[dict[str, str]]:
     ssm = f"arn:{making.settings.partition}:{SSM_POLICY}"
-    named = [ssm, policy_arn(making), *making.spec.iam_policies]
+    ours = [policy_arn(making)] if making.with_ours else []
+    named = [ssm, *ours, *making.spec.iam_policies]
     return [{"Policy": arn} for arn in dict.fromkeys(named)]
 
 
@@ -174,7 +177,7 @@ def _access(making: Making, scripts: list[NodeScript]) -> list[dict[str, Any]]:
         (source.partition("/")[0], _below(source.partition("/")[2]))
         for source in (given.removeprefix("s3://") for given in spec.job_inputs)
     ]
-    keys = [making.settings.node_script, *(script.source for script in scripts)]
+    keys = [making.node_script, *(script.source for script in scripts)]
     objects = [
         (bucket, key)
         for bucket, _, key in (

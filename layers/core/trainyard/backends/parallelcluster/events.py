@@ -6,8 +6,10 @@ cluster's log group, and a subscription brings them. Fields may be missing: all 
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -20,6 +22,8 @@ _STACK = re.compile(r"^arn:[a-z-]+:cloudformation:[a-z0-9-]+:[0-9]{12}:stack/([^
 #: A name that CloudFormation gave a stack within a stack: the outer name, a part's, and its own
 #: twelve letters and digits.
 _NESTED = re.compile(r"^.+-[A-Za-z0-9]+-[A-Z0-9]{12,13}$")
+#: Of a script of a node, ours or the user's.
+SCRIPT_FAILED = "custom-action-error"
 #: Kinds of clustermgtd's events that say that nodes are lacking, in words for a person.
 #: (cluster_event_publisher.py of aws-parallelcluster-node.)
 TROUBLES: Mapping[str, str] = {
@@ -28,7 +32,7 @@ TROUBLES: Mapping[str, str] = {
     "nodes-failing-health-check-count": "nodes fail a health check",
     "node-not-responding-down-count": "nodes do not answer and were set down",
     "invalid-backing-instance-count": "nodes have no instance behind them",
-    "custom-action-error": "a script of OnNodeConfigured failed",
+    SCRIPT_FAILED: "a script of OnNodeConfigured failed",
 }
 #: Failure types of a launch: why EC2 gave no node.
 _CAUSES: Mapping[str, str] = {
@@ -68,6 +72,18 @@ def read_event(envelope: Mapping[str, Any], now: datetime) -> BackendEvent | str
     return BackendEvent(named.group(1), arn, fact)
 
 
+def read_message(message: str, now: datetime, stack_of: Callable[[str], str]) -> BackendEvent | str:
+    """A line of the log as text; `stack_of` gives the stack's ARN for the cluster's name."""
+    try:
+        line = json.loads(message)
+    except (ValueError, RecursionError):
+        line = None
+    if not isinstance(line, dict):
+        return "a line that is no event"
+    read = read_line(line, now)
+    return read if isinstance(read, str) else replace(read, cluster_arn=stack_of(read.cluster_name))
+
+
 def read_line(line: Mapping[str, Any], now: datetime) -> BackendEvent | str:
     """A line of clustermgtd's events: a fact, or why it is dropped."""
     kind = str(line.get("event-type") or "")
@@ -79,7 +95,7 @@ def read_line(line: Mapping[str, Any], now: datetime) -> BackendEvent | str:
     count = detail.get("count")
     if count == 0:
         return f"a figure of ParallelCluster ({kind}: 0)"
-    broken = kind == "custom-action-error"
+    broken = kind == SCRIPT_FAILED
     fact = (LifecycleFailed if broken else ClusterEvent)(
         id=f"parallelcluster-{cluster}-{line.get('datetime')}-{kind}-{_failure(detail)}",
         at=now,
@@ -112,7 +128,7 @@ def _codes(detail: Mapping[str, Any]) -> str:
 
 
 def _names(detail: Mapping[str, Any]) -> list[str]:
-    """Of the nodes, which are told by the code, or all together."""
+    """Of the nodes, which lie below EC2's codes, or all together."""
     told = detail.get("error-details")
     parts = [*told.values(), detail] if isinstance(told, Mapping) else [detail]
     nodes = [

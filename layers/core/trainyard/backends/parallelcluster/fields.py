@@ -26,6 +26,11 @@ def field_of(spec: ParallelClusterSpec, finding: ValidationMessage) -> str:
     return next((path for path in paths if path), ANYWHERE)
 
 
+def words_of(spec: ParallelClusterSpec, finding: ValidationMessage) -> str:
+    """The finding after its field's path."""
+    return f"{field_of(spec, finding)}: {finding.message}"
+
+
 def schema_paths(message: str) -> list[tuple[str, ...]]:
     """The paths of a finding of the schema, which is written as a list in Python."""
     try:

@@ -10,20 +10,49 @@ from typing import Any
 
 from trainyard.backends.parallelcluster.making import Making, ParallelClusterSettings
 from trainyard.domain import names
+from trainyard.ports import NodePolicy
 from trainyard_contracts import places
 from trainyard_contracts.events import SOURCE
+from trainyard_contracts.places import CLUSTER_TAG, STAGE_TAG
 
 _PULL = ("BatchGetImage", "GetDownloadUrlForLayer", "BatchCheckLayerAvailability")
 
 
-def policy_name(making: Making) -> str:
+def policy_name(settings: ParallelClusterSettings, cluster: str, generation: int) -> str:
     """Unique in the account, as the name of a node's role is."""
-    role = names.node_role(making.settings.stage, making.spec.name, making.generation)
-    return f"parallelcluster-{role}"
+    return f"parallelcluster-{names.node_role(settings.stage, cluster, generation)}"
+
+
+def policies_path(settings: ParallelClusterSettings) -> str:
+    """Below it lie the policies of a stack's clusters, and nothing else."""
+    return f"/parallelcluster{places.roles_path(settings.stage)}"
+
+
+def policy_path(settings: ParallelClusterSettings, cluster: str, generation: int) -> str:
+    """The path tells whose it is, as that of a node's role does."""
+    return f"/parallelcluster{names.node_role_path(settings.stage, cluster, generation)}"
+
+
+def arn_of(settings: ParallelClusterSettings, cluster: str, generation: int) -> str:
+    named = policy_name(settings, cluster, generation)
+    path = policy_path(settings, cluster, generation)
+    return f"{_arn(settings, 'iam', '')}:policy{path}{named}"
 
 
 def policy_arn(making: Making) -> str:
-    return f"{_arn(making.settings, 'iam', '')}:policy/{policy_name(making)}"
+    return arn_of(making.settings, making.spec.name, making.generation)
+
+
+def policy_of(making: Making) -> NodePolicy:
+    """What is made before the cluster, and is deleted after it."""
+    settings, cluster, generation = making.settings, making.spec.name, making.generation
+    return NodePolicy(
+        arn=policy_arn(making),
+        name=policy_name(settings, cluster, generation),
+        path=policy_path(settings, cluster, generation),
+        document=node_policy(making),
+        tags={STAGE_TAG: settings.stage, CLUSTER_TAG: cluster},
+    )
 
 
 def node_policy(making: Making) -> dict[str, Any]:

@@ -21,7 +21,7 @@ VERSION = "3.16.1"
 _SHOWN = 2000
 _EXISTS = re.compile(r"\bCluster \S+ already exists")
 _UNKNOWN = re.compile(r"\bCluster '?\S+ does not exist")
-_NO_STACK = (
+NO_STACK = (
     "Deploy ParallelCluster's API stack (AWS's template parallelcluster-api.yaml of version "
     f"{VERSION}) in this account and region, and give its address to Trainyard's stack."
 )
@@ -115,7 +115,7 @@ def unreadable(answer: Refused, mistake: ValidationError) -> errors.TrainyardErr
     return errors.BackendRejected(
         f"ParallelCluster answered {answer.doing} in a form that is not known here ({fields}): "
         f"{answer.body[:300].decode('utf-8', 'replace')}",
-        next_step=f"The API stack must be of ParallelCluster {VERSION}. {_NO_STACK}",
+        next_step=f"The API stack must be of ParallelCluster {VERSION}. {NO_STACK}",
     )
 
 
@@ -125,7 +125,7 @@ def wrong_version(version: str) -> errors.BackendRejected | None:
         return None
     return errors.BackendRejected(
         f"ParallelCluster's API is of version {version}, and Trainyard speaks {VERSION}.",
-        next_step=_NO_STACK,
+        next_step=NO_STACK,
     )
 
 
@@ -144,14 +144,14 @@ def _bad_request(answer: Refused) -> errors.TrainyardError:
 
 def _not_allowed(answer: Refused) -> str:
     """API Gateway says so of a path that it does not have, too."""
-    return _NO_STACK if "Missing Authentication Token" in answer.message else _NOT_ALLOWED
+    return NO_STACK if "Missing Authentication Token" in answer.message else _NOT_ALLOWED
 
 
 def _not_its_own(answer: Refused) -> errors.TrainyardError:
     """No JSON object: a gateway's page, or an address that is another program's."""
     if answer.status >= 500:
         return errors.RetryableError(answer.text, next_step=_TOO_LATE)
-    return errors.BackendRejected(answer.text, next_step=_NO_STACK)
+    return errors.BackendRejected(answer.text, next_step=NO_STACK)
 
 
 def _document(body: bytes) -> dict[str, Any]:

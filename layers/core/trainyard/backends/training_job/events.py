@@ -6,20 +6,25 @@ AWS may send several for one change; keys may be null, and texts change.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any
 
 from pydantic import ValidationError
 
 from trainyard.backends.training_job import states
-from trainyard.domain.facts import ClusterState
+from trainyard.backends.training_job.deployment import JobDeployment
+from trainyard.backends.training_job.verdicts import verdict
+from trainyard.domain.facts import JobStage, job_ended
 from trainyard.ports import BackendEvent
+from trainyard_contracts.events import Fact
 from trainyard_contracts.training_job import TRAINING_JOB_STATE_CHANGE, TrainingJobStateChange
 
 SOURCE = "aws.sagemaker"
 
 
-def read_event(envelope: Mapping[str, Any], now: datetime) -> BackendEvent | str | None:
+def read_event(
+    envelope: Mapping[str, Any], now: datetime, deployment: JobDeployment
+) -> BackendEvent | str | None:
     """As Backend.read_event: None for other events of SageMaker, too."""
     if envelope.get("source") != SOURCE:
         return None
@@ -32,22 +37,46 @@ def read_event(envelope: Mapping[str, Any], now: datetime) -> BackendEvent | str
         change = TrainingJobStateChange.model_validate(detail)
     except ValidationError as error:
         return f"malformed: {error.error_count()} errors"
-    fact = ClusterState(
-        id=f"aws-{event_id}",
-        at=now,
-        status=change.secondary_status or change.training_job_status,
-        failure_message=_failure(change),
+    attempt = deployment.attempt_of(change.training_job_name)
+    if attempt is None:
+        return "not a job of this stack"
+    fact = _end(change, *attempt, now) or _stage(change, *attempt, now, event_id)
+    return BackendEvent("", change.training_job_arn, fact, run_id=attempt[0])
+
+
+def _end(change: TrainingJobStateChange, run_id: str, number: int, now: datetime) -> Fact | None:
+    secondary, failure = change.secondary_status or "", change.failure_reason
+    found = verdict(change.training_job_status, secondary, failure or _last_message(change))
+    if found is None:
+        return None
+    return job_ended(change.training_job_name, run_id, number, *found, now)
+
+
+def _stage(
+    change: TrainingJobStateChange, run_id: str, number: int, now: datetime, event_id: str
+) -> Fact:
+    """One fact for each stage, however many events tell of it."""
+    secondary = change.secondary_status or ""
+    passed = len(change.secondary_status_transitions or [])
+    which = f"{passed}-{secondary}" if passed else event_id
+    return JobStage(
+        id=f"job-stage-{change.training_job_name}-{which}",
+        at=_began(change, now),
+        run_id=run_id,
+        attempt=number,
+        job_id=change.training_job_name,
+        words=states.words(change.training_job_status, secondary),
     )
-    return BackendEvent(change.training_job_name, change.training_job_arn, fact)
 
 
-def _failure(change: TrainingJobStateChange) -> str:
-    """Why the job ended badly, or why AWS ended it; '' for any other change."""
-    status, secondary = change.training_job_status, change.secondary_status or ""
-    if status == "Failed":
-        return change.failure_reason or _last_message(change) or states.words(status)
-    ended = status == "Stopped" and secondary != "Stopped"
-    return states.words(status, secondary, _last_message(change)) if ended else ""
+def _began(change: TrainingJobStateChange, now: datetime) -> datetime:
+    """When the stage began: events of stages that follow each other fast come in any order."""
+    transitions = change.secondary_status_transitions or []
+    try:
+        at = datetime.fromtimestamp(float(transitions[-1]["StartTime"]) / 1000, timezone.utc)
+    except (IndexError, KeyError, TypeError, ValueError, OverflowError, OSError):
+        return now
+    return min(at, now)
 
 
 def _last_message(change: TrainingJobStateChange) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
@@ -32,6 +32,8 @@ class Intent:
     region: str
     role_arn: str
     output_uri: str
+    #: What the container starts in the place of its image's own program.
+    entrypoint: Sequence[str] = ()
     hyperparameters: Mapping[str, JsonValue] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)

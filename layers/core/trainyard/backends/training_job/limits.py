@@ -107,7 +107,7 @@ def _too_long(field: str, length: int) -> FieldError:
 
 
 def _variables(intent: Intent) -> Iterator[FieldError]:
-    types = [group.instance_type for group in intent.spec.groups]
+    types = [group.instance_type for group in intent.spec.host_groups]
     given = environment(intent.environment, types)
     if len(given) > MOST_VARIABLES:
         most = MOST_VARIABLES - (len(given) - len(intent.environment))

@@ -24,7 +24,7 @@ def create_training_job_request(intent: Intent) -> dict[str, Any]:
     """The arguments of sagemaker:CreateTrainingJob. Raises errors.InvalidRequest."""
     limits.check(intent)
     spec = intent.spec
-    variables = environment(intent.environment, [one.instance_type for one in spec.groups])
+    variables = environment(intent.environment, [one.instance_type for one in spec.host_groups])
     tags = [{"Key": key, "Value": value} for key, value in {**spec.tags, **intent.tags}.items()]
     return {
         "TrainingJobName": intent.job_name,
@@ -70,7 +70,7 @@ def _algorithm(intent: Intent) -> dict[str, Any]:
     algorithm = {
         "TrainingImage": image(intent),
         "TrainingInputMode": spec.input_mode,
-        **_given(MetricDefinitions=definitions),
+        **_given(MetricDefinitions=definitions, ContainerEntrypoint=list(intent.entrypoint)),
     }
     series = _metrics(spec)
     return algorithm if series is None else {**algorithm, _SERIES: series}
@@ -98,7 +98,7 @@ def image(intent: Intent) -> str:
 
 def _image_type(spec: TrainingJobClusterSpec) -> str:
     """All groups have one image: that for the first type with a GPU, else for the first type."""
-    types = [group.instance_type for group in spec.groups]
+    types = [group.instance_type for group in spec.host_groups]
     gpus = [one for one in types if one.startswith(("ml.g", "ml.p"))]
     return (gpus or types)[0]
 

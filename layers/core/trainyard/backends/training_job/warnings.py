@@ -23,7 +23,7 @@ def warnings(spec: TrainingJobClusterSpec) -> list[str]:
 
 
 def _network(spec: TrainingJobClusterSpec) -> Iterator[str]:
-    efa = {group.instance_type for group in spec.groups} & EFA_TYPES
+    efa = {group.instance_type for group in spec.host_groups} & EFA_TYPES
     if efa and spec.network and len(spec.network.subnet_ids) > 1:
         yield (
             f"network.subnetIds: {sorted(efa)[0]} speaks over EFA, which does not cross "
@@ -40,7 +40,7 @@ def _spot(spec: TrainingJobClusterSpec) -> Iterator[str]:
 
 
 def _launch(spec: TrainingJobClusterSpec) -> Iterator[str]:
-    how, several = spec.distribution, sum(one.instance_count for one in spec.groups) > 1
+    how, several = spec.distribution, sum(one.instance_count for one in spec.host_groups) > 1
     if how.kind == "none" and several:
         yield "distribution.kind: is 'none'; each node runs the program alone."
     if how.kind == "parameter-server" and spec.framework and spec.framework.runs[0] == "pytorch":
@@ -71,7 +71,7 @@ def _pool(spec: TrainingJobClusterSpec) -> Iterator[str]:
 
 
 def _variables(spec: TrainingJobClusterSpec) -> Iterator[str]:
-    types = {group.instance_type for group in spec.groups}
+    types = {group.instance_type for group in spec.host_groups}
     forgotten = types & FORGOTTEN_TYPES
     if forgotten and types - FORGOTTEN_TYPES:
         yield (

@@ -67,8 +67,8 @@ def test_a_placement_group_is_always_said(changes: Json, together: bool) -> None
 def test_our_script_comes_first_and_is_told_the_role_and_what_to_install() -> None:
     made = configuration(making())
     head = made["HeadNode"]["CustomActions"]["OnNodeConfigured"]["Sequence"]
-    prefix = "clusters/llm-pretrain/3/lifecycle"
-    ours_first = "s3://trainyard-prod-1/node/setup.sh"
+    prefix = "s3://trainyard-prod-1/clusters/llm-pretrain/3/lifecycle"
+    ours_first = f"{prefix}/parallelcluster_node.sh"
     assert head == [
         {"Script": ours_first, "Args": [prefix, "controller"]},
         {"Script": "s3://tools/head.sh"},
@@ -87,7 +87,16 @@ def test_every_role_has_ssm_and_our_policy() -> None:
     for role in roles:
         arns = [one["Policy"] for one in role["AdditionalIamPolicies"]]
         assert arns[0] == "arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"
-        assert arns[1].startswith("arn:aws:iam::111122223333:policy/parallelcluster-prod-")
+        assert arns[1].startswith(
+            "arn:aws:iam::111122223333:policy/parallelcluster/trainyard/prod/llm-pretrain/3/"
+        )
+
+
+def test_a_dry_run_asks_for_nothing_that_is_made_with_the_cluster_only() -> None:
+    text = document(making().before_it_is_made())
+    assert "parallelcluster_node.sh" not in text
+    assert "policy/parallelcluster/" not in text
+    assert "s3://tools/head.sh" in text
 
 
 def test_nodes_read_what_the_spec_and_their_scripts_need_and_no_more() -> None:
@@ -96,7 +105,11 @@ def test_nodes_read_what_the_spec_and_their_scripts_need_and_no_more() -> None:
         ("corpus", "out/*", True),
         ("corpus", "tokens/v1/*", False),
         ("images", "train/*", False),
-        ("trainyard-prod-1", "node/setup.sh", False),
+        (
+            "trainyard-prod-1",
+            "clusters/llm-pretrain/3/lifecycle/parallelcluster_node.sh",
+            False,
+        ),
         ("tools", "head.sh", False),
     ]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tests.support.parallelcluster_specs import making, spec
 
-from trainyard.backends.parallelcluster.policies import node_policy, policy_arn, policy_name
+from trainyard.backends.parallelcluster.policies import node_policy, policies_path, policy_of
+from trainyard.domain.names import cluster_of_role
 
 
 def resources(sid: str) -> list[str]:
@@ -13,9 +14,16 @@ def resources(sid: str) -> list[str]:
 
 
 def test_its_name_is_one_that_the_api_stack_may_attach() -> None:
-    assert policy_name(making()).startswith("parallelcluster-prod-llm-pretrain-")
-    assert policy_arn(making()).endswith(f":111122223333:policy/{policy_name(making())}")
-    assert policy_name(making(generation=4)) != policy_name(making())
+    policy = policy_of(making())
+    assert policy.name.startswith("parallelcluster-prod-llm-pretrain-")
+    assert policy.arn.endswith(f":111122223333:policy{policy.path}{policy.name}")
+    assert policy_of(making(generation=4)).arn != policy.arn
+
+
+def test_its_path_tells_whose_it_is_and_lies_below_that_of_the_stack() -> None:
+    path = policy_of(making()).path
+    assert path.startswith(policies_path(making().settings))
+    assert cluster_of_role(path) == ("llm-pretrain", 3)
 
 
 def test_jobs_read_the_secrets_of_the_spec_and_no_others() -> None:

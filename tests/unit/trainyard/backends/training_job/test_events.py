@@ -1,4 +1,4 @@
-"""The event of a training job becomes a fact about its cluster, with AWS's reason."""
+"""The event of a training job becomes a fact about its attempt, with AWS's reason."""
 
 from __future__ import annotations
 
@@ -7,15 +7,23 @@ from typing import Any
 
 import pytest
 
+from trainyard.backends.training_job.deployment import JobDeployment
 from trainyard.backends.training_job.events import read_event
-from trainyard.domain.facts import ClusterState
+from trainyard.domain.facts import JobEnded, JobStage
 from trainyard.ports import BackendEvent
+from trainyard_contracts.events import Fact
+from trainyard_contracts.places import job_name
 
 NOW = datetime(2026, 11, 24, tzinfo=timezone.utc)
-ARN = "arn:aws:sagemaker:us-east-1:111122223333:training-job/demo-job"
+RUN = "run-01jdxqzzzzzzzzzzzzzzzzzz8k"
+JOB = job_name("prod", RUN, 3)
+ARN = f"arn:aws:sagemaker:us-east-1:111122223333:training-job/{JOB}"
+DEPLOYMENT = JobDeployment(
+    "prod", "us-east-1", "bucket", "bus", "trainyard/prod", "arn:aws:iam::111122223333:policy/b"
+)
 #: As the guide's page of SageMaker's events shows it, with times as text.
 DETAIL: dict[str, Any] = {
-    "TrainingJobName": "demo-job",
+    "TrainingJobName": JOB,
     "TrainingJobArn": ARN,
     "TrainingJobStatus": "InProgress",
     "SecondaryStatus": "Training",
@@ -36,51 +44,56 @@ def envelope(**detail: Any) -> dict[str, Any]:
     }
 
 
-def state(**detail: Any) -> ClusterState:
-    event = read_event(envelope(**detail), NOW)
+def fact(**detail: Any) -> Fact:
+    event = read_event(envelope(**detail), NOW, DEPLOYMENT)
     assert isinstance(event, BackendEvent)
-    assert (event.cluster_name, event.cluster_arn) == ("demo-job", ARN)
-    assert isinstance(event.fact, ClusterState)
+    assert (event.run_id, event.cluster_arn) == (RUN, ARN)
     return event.fact
 
 
-def test_a_change_is_a_fact_with_the_stage_and_the_event_s_own_id() -> None:
-    fact = state()
-    assert fact.id == "aws-844e2571-85d4-695f-b930-0153b71dcb42"
-    assert (fact.status, fact.failure_message, fact.at) == ("Training", "", NOW)
+def test_a_stage_is_one_fact_however_many_events_tell_of_it() -> None:
+    transitions = [
+        {"Status": "Starting", "StartTime": 1_700_000_000_000},
+        {"Status": "Training", "StartTime": "1700000060000"},
+    ]
+    first, again = (fact(SecondaryStatusTransitions=transitions) for _ in range(2))
+    assert first == again
+    assert isinstance(first, JobStage)
+    assert (first.attempt, first.job_id, first.words) == (3, JOB, "the program runs")
+    assert first.at == datetime.fromtimestamp(1_700_000_060, timezone.utc)
 
 
-def test_a_failure_carries_the_reason() -> None:
+def test_the_same_stage_at_another_time_is_another_fact() -> None:
+    starting = {"Status": "Starting"}
+    once = fact(SecondaryStatus="Starting", SecondaryStatusTransitions=[starting])
+    again = fact(SecondaryStatus="Starting", SecondaryStatusTransitions=[starting] * 3)
+    assert once.id != again.id
+
+
+def test_a_stage_without_its_time_has_that_of_now() -> None:
+    assert fact().at == NOW
+    assert fact(SecondaryStatusTransitions=[{"StartTime": "never"}]).at == NOW
+    assert fact(SecondaryStatusTransitions=None, SecondaryStatus=None).at == NOW
+
+
+def test_an_end_is_one_fact_with_aws_s_reason() -> None:
     reason = "CapacityError: Unable to provision requested ML compute capacity."
-    fact = state(TrainingJobStatus="Failed", SecondaryStatus="Failed", FailureReason=reason)
-    assert fact.failure_message == reason
+    ended = fact(TrainingJobStatus="Failed", SecondaryStatus="Failed", FailureReason=reason)
+    assert isinstance(ended, JobEnded)
+    assert (ended.id, ended.how, ended.reason) == (f"job-ended-{JOB}", "no-capacity", reason)
 
 
 def test_a_failure_without_a_reason_has_the_last_transition_s_words() -> None:
-    transitions = [
-        {"Status": "Starting", "StatusMessage": "Preparing the instances"},
-        {"Status": "Failed", "StatusMessage": "Training job failed"},
-    ]
-    fact = state(TrainingJobStatus="Failed", SecondaryStatusTransitions=transitions)
-    assert fact.failure_message == "Training job failed"
+    transitions = [{"Status": "Failed", "StatusMessage": "Training job failed"}]
+    ended = fact(TrainingJobStatus="Failed", SecondaryStatusTransitions=transitions)
+    assert isinstance(ended, JobEnded)
+    assert ended.reason == "Training job failed"
 
 
-def test_a_failure_that_says_nothing_is_still_one() -> None:
-    fact = state(TrainingJobStatus="Failed", SecondaryStatusTransitions=None)
-    assert fact.failure_message == "the job failed"
-
-
-def test_a_job_that_aws_ended_says_why() -> None:
-    fact = state(TrainingJobStatus="Stopped", SecondaryStatus="MaxWaitTimeExceeded")
-    assert "spot.maxWaitSeconds" in fact.failure_message
-
-
-def test_a_job_that_was_stopped_on_purpose_failed_in_nothing() -> None:
-    assert state(TrainingJobStatus="Stopped", SecondaryStatus="Stopped").failure_message == ""
-
-
-def test_a_null_stage_leaves_the_status() -> None:
-    assert state(SecondaryStatus=None).status == "InProgress"
+def test_a_job_of_another_stack_is_not_ours() -> None:
+    for name in ("demo-job", JOB.replace("prod", "prod-2"), f"x{JOB}", f"{JOB}-x"):
+        said = read_event(envelope(TrainingJobName=name), NOW, DEPLOYMENT)
+        assert said == "not a job of this stack"
 
 
 @pytest.mark.parametrize(
@@ -93,7 +106,7 @@ def test_a_null_stage_leaves_the_status() -> None:
     ],
 )
 def test_an_event_of_something_else_is_not_this_backend_s(changed: dict[str, str]) -> None:
-    assert read_event({**envelope(), **changed}, NOW) is None
+    assert read_event({**envelope(), **changed}, NOW, DEPLOYMENT) is None
 
 
 @pytest.mark.parametrize(
@@ -101,6 +114,6 @@ def test_an_event_of_something_else_is_not_this_backend_s(changed: dict[str, str
     [{"detail": None}, {"id": ""}, {"detail": {}}, {"detail": {"TrainingJobName": 1}}],
 )
 def test_a_malformed_event_is_dropped_in_words(changed: dict[str, Any]) -> None:
-    said = read_event({**envelope(), **changed}, NOW)
+    said = read_event({**envelope(), **changed}, NOW, DEPLOYMENT)
     assert isinstance(said, str)
     assert said.startswith("malformed")

@@ -94,6 +94,10 @@ def test_a_role_that_was_just_made_is_tried_again() -> None:
     assert not refused("ValidationException", ROLE).retryable
 
 
+def test_a_call_that_iam_forbids_is_not_tried_again_though_its_words_name_an_assumed_role() -> None:
+    assert not refused("AccessDeniedException", DENIED, new_role="arn").retryable
+
+
 def test_aws_s_own_words_are_kept() -> None:
     assert refused("ValidationException", "1 error").detail == (
         "AWS refused to create the job (ValidationException): 1 error"

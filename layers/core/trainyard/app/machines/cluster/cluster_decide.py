@@ -41,6 +41,8 @@ def cluster_decide(ports: Ports, given: StepInput) -> dict[str, Any]:
 
 def decision_of(ports: Ports, cluster: Cluster) -> ClusterDecision:
     known = ports.backend(cluster).describe(cluster.name) if cluster.arn is not None else None
+    if known is not None:
+        ports.backend(cluster).attend(cluster)
     seen = (
         Seen(known.status, known.failure_message, _controller(ports, cluster, known))
         if known is not None

@@ -51,10 +51,10 @@ def export_run(ports: Ports, given: StepInput) -> dict[str, Any]:
     if export is None or export.state not in ("requested", "running"):
         done(ports, owner, given.token)
         return {"export": "nothing to do"}
-    finished = _finished(ports, run, export)
+    finished, paused = _finished(ports, run, export), False
     if finished is None:
         try:
-            run, finished = _ask(ports, run, export)
+            run, finished, paused = _ask(ports, run, export)
         except RetryableError as error:
             if still(ports, run.id, "export"):
                 tell_delay(
@@ -69,6 +69,7 @@ def export_run(ports: Ports, given: StepInput) -> dict[str, Any]:
         run = _save(ports, run, conclude(ports, run, run.export, finished))
     if (
         run.outcome is None
+        or paused
         or finished is not None
         or (run.export is not None and run.export.state == "failed")
     ):
@@ -172,8 +173,8 @@ def _finished(ports: Ports, run: Run, export: Export) -> Ended | None:
     return Ended(reason, event.manifest_key, event.manifest_sha256)
 
 
-def _ask(ports: Ports, run: Run, export: Export) -> tuple[Run, Ended | None]:
-    """Ask the agent to export.
+def _ask(ports: Ports, run: Run, export: Export) -> tuple[Run, Ended | None, bool]:
+    """Ask the agent to export; at last whether it goes on only when it is asked again.
 
     The same export id does not start a second export. So asking again also finds the end of an
     export whose event was lost.
@@ -187,12 +188,12 @@ def _ask(ports: Ports, run: Run, export: Export) -> tuple[Run, Ended | None]:
         )
         answer = commands.Exporting.of(agent_answer(result, "export"))
     except CommandFailed as failed:
-        return _save(ports, run, export.changed(state="failed", reason=failed.detail)), None
+        return _save(ports, run, export.changed(state="failed", reason=failed.detail)), None, False
     running = export.changed(state="running")
     run = run if export.state == "running" else _save(ports, run, running)
     if answer.state == "finished":
-        return run, Ended(manifest_sha256=answer.manifest_sha256)
-    return run, _finished(ports, run, running)
+        return run, Ended(manifest_sha256=answer.manifest_sha256), False
+    return run, _finished(ports, run, running), answer.state == "paused"
 
 
 def _save(ports: Ports, run: Run, export: Export) -> Run:

@@ -45,7 +45,16 @@ FINAL_ERRORS = frozenset(
     }
 )
 #: Those after which no other attempt makes sense; each is the code of the run's problem.
-_REFUSALS = frozenset({"image-needs-pyxis", "image-refused", INPUT_REFUSED})
+_REFUSALS = frozenset(
+    {
+        "image-needs-pyxis",
+        "image-refused",
+        INPUT_REFUSED,
+        "backend-rejected",
+        "no-capacity",
+        "submit-failed",
+    }
+)
 
 
 class BundleChanged(RetryableError):
@@ -118,14 +127,14 @@ def submit_attempt(ports: Ports, given: StepInput) -> dict[str, Any]:
         started = Book(ports.runs.facts(run.id, attempt.number)).first(AttemptStarted)
         if started is not None:
             known = Submitted(started.job_id)
-            return _save(ports, run, attempt, cluster.filesystem, known, asked_at)
+            return _save(ports, run, attempt, cluster, known, asked_at)
         if still(ports, run.id, "submit"):
             if isinstance(error, Fetching) and run.spec.inputs:
                 return _fetching(ports, run, attempt, error)
             _delayed(ports, run, attempt, error)
             raise
         return {"submitted": False}
-    return _save(ports, run, attempt, cluster.filesystem, answer, asked_at)
+    return _save(ports, run, attempt, cluster, answer, asked_at)
 
 
 def _delayed(ports: Ports, run: Run, attempt: Attempt, error: RetryableError) -> None:
@@ -212,13 +221,18 @@ def agent_answer(result: CommandResult, command: str) -> dict[str, Any]:
 
 
 def _save(
-    ports: Ports, run: Run, attempt: Attempt, filesystem: str, answer: Submitted, asked_at: datetime
+    ports: Ports,
+    run: Run,
+    attempt: Attempt,
+    cluster: Cluster,
+    answer: Submitted,
+    asked_at: datetime,
 ) -> dict[str, Any]:
     """Save the job's number, and note the submission at the time when we asked for it.
 
     Slurm may start the job before the answer is here; the timeline shows the cause first.
     """
-    now, job_id = ports.clock.now(), answer.job_id
+    now, job_id, scheduler = ports.clock.now(), answer.job_id, cluster.spec.scheduler
     changed = (
         f" The program has changed of its files: {answer.changed[:500]}; they stay as they are."
         if answer.changed
@@ -235,18 +249,18 @@ def _save(
             type="AttemptSubmitted",
             attempt=attempt.number,
             data={"jobId": job_id},
-            message=f"Attempt {attempt.number} is submitted to Slurm as job {job_id}{without}."
-            f"{changed}{brought}",
+            message=f"Attempt {attempt.number} is submitted to {scheduler} as job {job_id}"
+            f"{without}.{changed}{brought}",
         ),
     )
     submitted = attempt.changed(submitted_at=now, job_id=job_id)
     # A run that recovers keeps the reason why it does.
-    queued = f"Job {job_id} is in Slurm's queue and starts when its nodes are free."
+    queued = f"Job {job_id} is in {scheduler}'s queue and starts when its nodes are free."
     reason = queued if run.status == "Submitting" else run.reason
     changes = {
         "image_digest": run.image_digest or answer.image,
         "attempts": [*run.attempts[:-1], submitted],
-        "filesystem": filesystem,
+        "filesystem": cluster.filesystem,
         "reason": reason,
     }
     ports.runs.put(run.changed(**changes))

@@ -1,0 +1,172 @@
+"""How fast training goes on after a fault on each backend; it writes build/bench/backends.json.
+
+Each round is a run of the conformance suite on a cluster of its own: train, strike between two
+checkpoints, measure the next attempt's first new step, let it finish, and compare the final weights
+with those of the same program under plain torchrun.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from bench.figures import machine
+from bench.recovery import TROUBLE, Kind, Round, reached, summary
+from demo.cloud import REPOSITORY, local_cloud
+from demo.measure import attempt, newest_whole_step, recovery, seconds_between
+from demo.objects import differences, weights
+from tests.conformance.adapter import Adapter, adapter_of, members, settings
+from tests.conformance.stage import STEPS, Stage, trained_alone
+from tests.support.system import ENDED, Json, System
+
+OUTPUT = REPOSITORY / "build/bench/backends.json"
+#: `nodes` is the backend's name here, `fault` the adapter's method that strikes.
+KINDS = (
+    Kind("hyperpod: node killed", "lose_node", -1, "node-lost", None, 6.0, "hyperpod"),
+    Kind("hyperpod: worker killed", "kill_worker", -1, "worker-process", None, 8.0, "hyperpod"),
+    Kind(
+        "parallelcluster: node killed, a powered-up spare",
+        "lose_node",
+        -1,
+        "node-lost",
+        None,
+        4.0,
+        "parallelcluster",
+    ),
+    Kind(
+        "parallelcluster: worker killed",
+        "kill_worker",
+        -1,
+        "worker-process",
+        None,
+        8.0,
+        "parallelcluster",
+    ),
+    Kind(
+        "training-job: host killed in a warm pool",
+        "lose_node",
+        -1,
+        "node-lost",
+        None,
+        15.0,
+        "training-job",
+    ),
+    Kind(
+        "training-job: worker killed",
+        "kill_worker",
+        -1,
+        "worker-process",
+        None,
+        15.0,
+        "training-job",
+    ),
+)
+
+
+def play(stage: Stage, kind: Kind, number: int) -> Round:
+    """One fault. Whatever goes wrong is in the round's `error`."""
+    found = Round(kind.name, number, load_average=os.getloadavg()[0])
+    try:
+        found.run_id = stage.submit(f"round-{number}")
+        run = stage.trains(found.run_id)
+        time.sleep(0.5)  # about half way to the next checkpoint, so that there is something to lose
+        at = time.time()
+        getattr(stage.backend, kind.fault)(stage.system, run)
+        measure(stage, found, at)
+    except (*TROUBLE, AssertionError) as error:
+        found.error = f"{type(error).__name__}: {error}"
+        give_up(stage, found)
+    return found
+
+
+def measure(stage: Stage, found: Round, at: float) -> None:
+    """What the fault at `at` cost the run, whose end is waited for."""
+    run = stage.ended(found.run_id, "Succeeded")
+    cost = recovery(run, number=2, fault_at=at, last_step=STEPS)
+    whole = newest_whole_step(stage.system.api.checkpoints(found.run_id), attempts={1})
+    found.fault_to_submit_seconds = cost.fault_to_submit_seconds
+    found.fault_to_start_seconds = seconds_between(at, (attempt(run, 2) or {}).get("startedAt"))
+    found.fault_to_resumed_step_seconds = cost.fault_to_resumed_step_seconds
+    found.resumed_from = cost.resumed_from
+    found.lost_exactly_after_last_checkpoint = whole is not None and cost.resumed_from == whole
+    exported = weights(stage.export(run).final)
+    found.final_weights_equal = not differences(stage.undisturbed, exported)
+    found.recovered = len(run["attempts"]) == 2 and cost.complete
+    found.causes = [str(incident["cause"]) for incident in run["incidents"]]
+
+
+def give_up(stage: Stage, found: Round) -> None:
+    """Let the next round begin without this one's run and cluster."""
+    try:
+        run: Json = stage.system.api.run(found.run_id)
+        if run["status"] not in ENDED:
+            stage.system.api.cancel_run(found.run_id)
+            stage.until(found.run_id, "it is cancelled", lambda run: run["status"] in ENDED)
+    except (*TROUBLE, AssertionError) as error:
+        print(f"could not clean up after {found.run_id}: {error}", file=sys.stderr)
+
+
+def here(kinds: Sequence[Kind], report: dict[str, Any]) -> list[tuple[Kind, Adapter]]:
+    """Those of a backend that there is and that this machine can run; why not is reported."""
+    chosen = []
+    for kind in kinds:
+        known = kind.nodes in members()
+        adapter = adapter_of(kind.nodes) if known else None
+        lacking = adapter.missing() if adapter else "no spec can name this backend"
+        if adapter is None or lacking:
+            report.setdefault("leftOut", {})[kind.name] = lacking
+        else:
+            chosen.append((kind, adapter))
+    return chosen
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit status 0 only if every target is reached."""
+    arguments = _arguments(argv)
+    report: dict[str, Any] = {"machine": machine(), "rounds": []}
+    chosen = here([kind for kind in KINDS if arguments.only in kind.name], report)
+    os.environ.update(settings())
+    with local_cloud(arguments.state_dir, arguments.port) as cloud:
+        system = System(cloud.state_dir.resolve(), cloud.local, cloud.api)
+        expected = trained_alone(arguments.state_dir / "undisturbed")
+        # Kinds take turns, so that a machine that gets slower is unfair to none of them.
+        for number in range(1, arguments.rounds + 1):
+            for kind, adapter in chosen:
+                found = play(Stage(system, adapter, expected), kind, number)
+                report["rounds"].append(asdict(found))
+                print(json.dumps(asdict(found)), file=sys.stderr, flush=True)
+    report["kinds"] = [figures(kind, report["rounds"]) for kind, _ in chosen]
+    report["reached"] = bool(chosen) and all(map(reached, report["kinds"]))
+    report["machine"]["loadAverageAtEnd"] = list(os.getloadavg())
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    arguments.output.write_text(json.dumps(report, indent=2) + "\n")
+    print(json.dumps(report["kinds"], indent=2))
+    return 0 if report["reached"] else 1
+
+
+def figures(kind: Kind, rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What the rounds of a kind come to, by its backend."""
+    own = [Round(**found) for found in rounds if found["kind"] == kind.name]
+    found = summary(kind, own)
+    return {"backend": found.pop("nodes"), **found}
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.backends", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--only", default="", help="kinds whose name has this")
+    parser.add_argument("--port", type=int, default=4788)
+    parser.add_argument("--state-dir", type=Path, default=REPOSITORY / "build/bench/backends")
+    parser.add_argument("--output", type=Path, default=OUTPUT)
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,39 @@
+"""Why the making of a cluster failed: ParallelCluster's own word, or the first failed resource."""
+
+from __future__ import annotations
+
+from trainyard.backends.parallelcluster.answers import ClusterDescription, StackEvent
+from trainyard.backends.parallelcluster.api import ParallelClusterApi
+from trainyard.domain import errors
+
+#: What CloudFormation says of resources that it gave up because another one had failed.
+_CONSEQUENCE = "Resource creation cancelled"
+_SHOWN = 1500
+
+
+def why_it_failed(api: ParallelClusterApi, known: ClusterDescription) -> str:
+    """In AWS's words; '' where it says nothing."""
+    told = [f"{one.failure_code}: {one.failure_reason}" for one in known.failures or []]
+    if known.failure_reason:
+        told.append(known.failure_reason)
+    if first := _first_failed(api, known.cluster_name):
+        told.append(first)
+    return " ".join(dict.fromkeys(told))[:_SHOWN]
+
+
+def _first_failed(api: ParallelClusterApi, name: str) -> str:
+    """The oldest resource that failed by itself; those after it are its consequences."""
+    try:
+        failed = [one for one in api.stack_events(name) if _failed(one)]
+    except errors.TrainyardError:
+        return ""
+    first = min(failed, key=lambda one: one.timestamp, default=None)
+    if first is None:
+        return ""
+    return f"{first.logical_resource_id} ({first.resource_type}): {first.resource_status_reason}"
+
+
+def _failed(event: StackEvent) -> bool:
+    reason = event.resource_status_reason or ""
+    status = event.resource_status or ""
+    return status.endswith("_FAILED") and bool(reason) and not reason.startswith(_CONSEQUENCE)

@@ -1,0 +1,142 @@
+"""Exports a run from its directory in S3: S3 copies each object, and we compare its SHA-256.
+
+A large export takes many commands. What is done is kept in an object of its own, so that each goes
+on where the last one ended, or died.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from base64 import b64decode
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
+
+from pydantic import TypeAdapter, ValidationError
+
+from trainyard.backends.training_job.chosen import Chosen, choose, groups
+from trainyard.backends.training_job.directory import MOST_BYTES_OF_A_COPY, S3Directory
+from trainyard.domain.errors import BlobNotFound, RetryableError, TrainyardError
+from trainyard.ports import Blobs, Clock
+from trainyard_contracts import places
+from trainyard_contracts.commands import Export, Exporting
+from trainyard_contracts.files import CheckpointManifest, ExportedObject, ExportManifest
+
+_AT_ONCE = 16
+#: Of a command's time so much is left for what comes after the copies.
+_SPARE_SECONDS = 20.0
+_DONE: TypeAdapter[dict[str, ExportedObject]] = TypeAdapter(dict[str, ExportedObject])
+
+
+class ExportImpossible(Exception):
+    """The export cannot be made; the message is for the person who asked for it."""
+
+
+class Exporter:
+    """Of one run. `prefix` is the export's key in the data bucket; it ends with a slash."""
+
+    def __init__(self, directory: S3Directory, blobs: Blobs, prefix: str, clock: Clock) -> None:
+        self._directory = directory
+        self._blobs = blobs
+        self._prefix = prefix
+        self._clock = clock
+
+    def export(self, given: Export, timeout_seconds: float) -> Exporting:
+        """Copy for as long as the command may take.
+
+        Raises ExportImpossible, also for what AWS refuses; what passes is a RetryableError.
+        """
+        try:
+            return self._exported(given, timeout_seconds)
+        except RetryableError:
+            raise
+        except TrainyardError as refused:
+            raise ExportImpossible(refused.detail) from refused
+
+    def _exported(self, given: Export, timeout_seconds: float) -> Exporting:
+        until = monotonic() + max(1.0, timeout_seconds - _SPARE_SECONDS)
+        files = {found.path: found.bytes for found in self._directory.files()}
+        chosen = choose(files, self._manifests(files, given.run), given.checkpoints)
+        done = self._done(given.export_id)
+        left = [path for path in chosen.files if path not in done]
+        _refuse_large(chosen, left)
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            copied = list(pool.map(lambda path: self._copied(chosen, path, until), left))
+        done |= {path: one for path, one in zip(left, copied, strict=True) if one is not None}
+        if any(path not in done for path in chosen.files):
+            self._keep(given.export_id, done)
+            return Exporting("paused")
+        return Exporting("finished", self._write_manifest(given.run, chosen, done))
+
+    def _manifests(self, files: Mapping[str, int], run_id: str) -> dict[str, CheckpointManifest]:
+        """Those that can be read and are the run's own."""
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            found = dict(zip(all_ := groups(files), pool.map(self._manifest, all_), strict=True))
+        return {
+            group: manifest
+            for group, manifest in found.items()
+            if manifest is not None and manifest.run_id == run_id
+        }
+
+    def _manifest(self, group: str) -> CheckpointManifest | None:
+        try:
+            body = self._directory.read(f"{group}/{places.CHECKPOINT_MANIFEST}")
+            return CheckpointManifest.model_validate_json(body)
+        except (BlobNotFound, ValidationError):
+            return None
+
+    def _copied(self, chosen: Chosen, path: str, until: float) -> ExportedObject | None:
+        """None where there was no time left. Raises ExportImpossible."""
+        if monotonic() >= until:
+            return None
+        try:
+            checksum = self._directory.copy(path, self._prefix + path)
+        except BlobNotFound:
+            raise ExportImpossible(f"{path} was there a moment ago and is gone now") from None
+        if not checksum or "-" in checksum:
+            raise ExportImpossible(f"S3 did not say the SHA-256 of its copy of {path}")
+        sha256 = b64decode(checksum).hex()
+        if chosen.hashes.get(path, sha256) != sha256:
+            raise ExportImpossible(f"{path} has another SHA-256 than its manifest says")
+        return ExportedObject(key=path, bytes=chosen.files[path], sha256=sha256)
+
+    def _done(self, export_id: str) -> dict[str, ExportedObject]:
+        try:
+            return _DONE.validate_json(self._blobs.get(self._progress_key(export_id)))
+        except (BlobNotFound, ValidationError):
+            return {}
+
+    def _keep(self, export_id: str, done: Mapping[str, ExportedObject]) -> None:
+        body = json.dumps({path: one.model_dump(mode="json") for path, one in done.items()})
+        self._blobs.put(self._progress_key(export_id), body.encode())
+
+    def _progress_key(self, export_id: str) -> str:
+        return f"{self._prefix}progress-{export_id}.json"
+
+    def _write_manifest(
+        self, run_id: str, chosen: Chosen, done: Mapping[str, ExportedObject]
+    ) -> str:
+        """Last of all; its SHA-256."""
+        objects: Iterable[ExportedObject] = (done[path] for path in chosen.files)
+        manifest = ExportManifest(
+            run_id=run_id,
+            created_at=self._clock.now(),
+            objects=list(objects),
+            last_step=chosen.last_step,
+            final_model=chosen.final_model,
+            output_files=chosen.count(places.OUTPUT),
+            working_files=chosen.count(places.WORK),
+        )
+        body = manifest.model_dump_json(by_alias=True, indent=1).encode()
+        self._blobs.put(f"{self._prefix}{places.EXPORT_MANIFEST}", body)
+        return hashlib.sha256(body).hexdigest()
+
+
+def _refuse_large(chosen: Chosen, left: Iterable[str]) -> None:
+    large = next((path for path in left if chosen.files[path] > MOST_BYTES_OF_A_COPY), None)
+    if large is not None:
+        raise ExportImpossible(
+            f"{large} has more than 5 GiB, and S3 copies no such object in one piece; it stays in "
+            "the run's directory in the data bucket (docs/training-jobs.md)"
+        )

@@ -1,0 +1,1 @@
+"""FSx for Lustre of the local cloud: a filesystem is a directory below the state directory."""

@@ -1,0 +1,167 @@
+"""Boots the instances of a cluster: the image's own part, and OnNodeConfigured in its midst."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import time
+from functools import partial
+from pathlib import Path
+
+from trainyard_local.parallelcluster import roles
+from trainyard_local.parallelcluster.configuration import HEAD_NODE, Script, is_static
+from trainyard_local.parallelcluster.node import QueueNode
+from trainyard_local.parallelcluster.slurm import await_daemon, flags, nodes_of
+from trainyard_local.parallelcluster.state import Cluster, now
+
+log = logging.getLogger(__name__)
+
+#: ParallelCluster gives a node's configuration half an hour by default; a script of ours that takes
+#: so long hangs.
+SCRIPT_SECONDS = 1500.0
+#: A slurmd needs a moment to register. A node is taken back this often until it is.
+REGISTERS_SECONDS, RESUME_SECONDS = 30.0, 0.5
+ACTION = "OnNodeConfigured"
+
+
+class BootFailed(Exception):
+    """A node did not boot; the message is the one that ParallelCluster gives."""
+
+
+def head_node(cluster: Cluster, node: QueueNode) -> None:
+    """Raises BootFailed."""
+    _lay_out(cluster, node)
+    node.start_slurm()
+    try:
+        await_daemon(cluster.slurm, node.slurm_conf)
+    except RuntimeError as error:
+        raise BootFailed(str(error)) from error
+    _configured(cluster, node, cluster.configuration.head_scripts)
+
+
+def worker(cluster: Cluster, node: QueueNode) -> None:
+    """Slurm gets the node when everything else is done. Raises BootFailed."""
+    _lay_out(cluster, node)
+    _configured(cluster, node, cluster.configuration.queue(node.group).scripts)
+    if cluster.closing.is_set():
+        return
+    node.start_slurm()
+    if is_static(node.label):
+        _resume(cluster, node)
+    node.booted = True
+
+
+def _resume(cluster: Cluster, node: QueueNode) -> None:
+    """A static node was set down while it had no instance, and nothing else takes it back.
+
+    Before its slurmd has registered, Slurm leaves it down.
+    """
+    deadline = time.monotonic() + REGISTERS_SECONDS
+    while time.monotonic() < deadline and not cluster.closing.wait(RESUME_SECONDS):
+        try:
+            known = nodes_of(cluster.scontrol("-o", "show", "node", node.label))[node.label]
+            if "DOWN" not in flags(known):
+                return
+            cluster.update_node(node.label, state="resume", reason="Node start up")
+        except (subprocess.SubprocessError, OSError) as error:
+            log.info("%s is not taken back: %s", node.label, error)
+
+
+def login_node(cluster: Cluster, node: QueueNode) -> None:
+    """Raises BootFailed."""
+    _lay_out(cluster, node)
+    pool = next(pool for pool in cluster.configuration.pools if pool.name == node.group)
+    _configured(cluster, node, pool.scripts)
+    node.booted = True
+
+
+def role_name(cluster: Cluster, group: str) -> str:
+    return f"{cluster.name}-{'RoleHeadNode' if group == HEAD_NODE else group}-{cluster.id}"
+
+
+def _lay_out(cluster: Cluster, node: QueueNode) -> None:
+    """The disk of a fresh instance. Raises BootFailed."""
+    cloud = cluster.cloud
+    permissions, boundary = cluster.permissions(node.group), cluster.configuration.boundary
+    role = roles.make(cloud, role_name(cluster, node.group), permissions, boundary)
+    aws = {
+        "AWS_ENDPOINT_URL": cloud.endpoint,
+        "AWS_REGION": cloud.region,
+        "AWS_DEFAULT_REGION": cloud.region,
+        "AWS_EC2_METADATA_SERVICE_ENDPOINT": f"{cloud.endpoint}/_metadata/{node.instance_id}",
+    }
+    head = cluster.head
+    if head is None:
+        raise BootFailed("there is no head node")
+    keys = cloud.access.environment(role, node.instance_id)
+    try:
+        node.lay_out_image(cluster.slurm, cluster.shared, aws | keys, cluster.arn, head.address)
+    except OSError as error:
+        raise BootFailed(f"The instance could not be prepared: {error}") from error
+    node.powered, node.status = True, "running"
+
+
+def _configured(cluster: Cluster, node: QueueNode, scripts: tuple[Script, ...]) -> None:
+    """Run each step of OnNodeConfigured. What it prints goes to CloudWatch. Raises BootFailed."""
+    stream = "cfn-init" if node.role == "Controller" else "cloud-init-output"
+    say = partial(cluster.log, node, stream)
+    for step, script in enumerate(scripts, start=1):
+        problem = _run(cluster, node, script, step)
+        if cluster.closing.is_set():
+            return
+        if problem:
+            words = f"Failed to {problem} {ACTION} script {step} {script.source}"
+            say([f"fetch_and_run - {words}"])
+            if node.role == "Compute":
+                _tell_error(cluster, node, step, words)
+            raise BootFailed(words)
+
+
+def _run(cluster: Cluster, node: QueueNode, script: Script, step: int) -> str:
+    """What could not be done, or ''."""
+    bucket, _, key = script.source.removeprefix("s3://").partition("/")
+    prefix, _, name = key.rpartition("/")
+    try:
+        found = cluster.cloud.read_prefix(bucket, f"{prefix}/" if prefix else "")
+    except FileNotFoundError:
+        found = {}
+    if name not in found:
+        return "download"
+    stream = "cfn-init" if node.role == "Controller" else "cloud-init-output"
+    say = partial(cluster.log, node, stream)
+    path = Path(node.home, f"custom-action-{step}")
+    path.write_bytes(found[name])
+    path.chmod(0o755)
+    argv = [str(path), *script.arguments]
+    problem, rest = node.run_to_end(argv, node.home, SCRIPT_SECONDS, say)
+    say(rest)
+    return "execute" if problem else ""
+
+
+def _tell_error(cluster: Cluster, node: QueueNode, step: int, words: str) -> None:
+    event = {
+        "datetime": now().isoformat(timespec="milliseconds"),
+        "version": 0,
+        "scheduler": "slurm",
+        "cluster-name": cluster.name,
+        "node-role": "ComputeFleet",
+        "component": "custom-action",
+        "level": "ERROR",
+        "instance-id": node.instance_id,
+        "compute": {
+            "name": node.label,
+            "instance-id": node.instance_id,
+            "instance-type": node.instance_type,
+            "availability-zone": f"{cluster.cloud.region}a",
+            "address": node.address,
+            "hostname": f"{node.host_name}.ec2.internal",
+            "queue-name": node.group,
+            "compute-resource": cluster.configuration.queue(node.group).resource,
+            "node-type": "static" if is_static(node.label) else "dynamic",
+        },
+        "event-type": "custom-action-error",
+        "message": words,
+        "detail": {"action": ACTION, "step": step, "stage": "executing", "error": None},
+    }
+    cluster.log(node, "bootstrap_error_msg", [json.dumps(event)])

@@ -1,0 +1,325 @@
+"""A run whose attempts are training jobs: the same decisions, by AWS's word and the container's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from tests.support.job_account import FakeLogs, FakeRoles, FakeS3, FakeSageMaker
+from tests.support.spec_parts import cluster_spec
+from tests.support.story import Story, run_spec
+from tests.support.training_jobs import spec_fields
+
+from trainyard.app.clusters.create_cluster import create_cluster
+from trainyard.app.facts.record_fact import Recorded, record_fact
+from trainyard.app.runs.cancel_run import cancel_run
+from trainyard.app.runs.dry_run import dry_run_cluster, dry_run_run
+from trainyard.app.runs.read_logs import read_logs
+from trainyard.app.runs.resume_run import resume_run
+from trainyard.app.sweep.sweep import sweep
+from trainyard.backends.training_job.agent import JobAgent
+from trainyard.backends.training_job.backend import TrainingJobs
+from trainyard.backends.training_job.deployment import JobDeployment
+from trainyard.backends.training_job.jobs import Jobs
+from trainyard.backends.training_job.source import Source
+from trainyard.domain.errors import InvalidRequest
+from trainyard_contracts import places
+from trainyard_contracts.cluster_specs import read_cluster_spec
+
+IMAGE = "1.dkr.ecr.us-east-1.amazonaws.com/pytorch:1"
+SPEC = spec_fields(framework=None, image=IMAGE, channels=None)
+LOST = "InternalServerError: We encountered an internal error. Please try again."
+
+
+class JobStory(Story):
+    """AWS is a dictionary of jobs, and its events come when the test says so."""
+
+    def begin(self, **extra: Any) -> JobStory:
+        """A run whose first job is made."""
+        self.sagemaker, self.roles, self.logs = FakeSageMaker(), FakeRoles(), FakeLogs()
+        blobs, s3 = self.world.blobs, FakeS3()
+        s3.objects = blobs.objects
+        deployment = JobDeployment(
+            stage="test",
+            region="us-east-1",
+            bucket=blobs.bucket,
+            event_bus="agents",
+            secret_prefix="trainyard/test",
+            node_boundary_arn="arn:aws:iam::111122223333:policy/boundary",
+        )
+        jobs = Jobs(self.sagemaker, deployment)
+        agent = JobAgent(
+            jobs,
+            blobs,
+            s3,
+            self.logs,
+            deployment,
+            lambda: Source("source-1.tar.gz", "1", b"program"),
+            self.world.clock,
+        )
+        backend = TrainingJobs(jobs, self.roles, agent, deployment)
+        self.world.ports = replace(
+            self.world.ports, backends={**self.world.ports.backends, "training-job": backend}
+        )
+        self.submit(cluster={"spec": SPEC}, **extra)
+        self.rest()
+        return self
+
+    @property
+    def name(self) -> str:
+        """The newest attempt's job."""
+        return places.job_name("test", self.run_id, self.attempt)
+
+    def aws(
+        self, status: str, secondary: str = "", reason: str = "", *, name: str = ""
+    ) -> Recorded:
+        """The job changes, and EventBridge says so."""
+        name = name or self.name
+        self.sagemaker.end(name, status, secondary, reason)
+        return self.tell(name)
+
+    def tell(self, name: str) -> Recorded:
+        job = self.sagemaker.jobs[name]
+        self.world.clock.tick(1)
+        detail = {
+            key: job[key]
+            for key in (
+                "TrainingJobName",
+                "TrainingJobArn",
+                "TrainingJobStatus",
+                "SecondaryStatus",
+                "FailureReason",
+            )
+            if key in job
+        }
+        envelope = {
+            "source": "aws.sagemaker",
+            "detail-type": "SageMaker Training Job State Change",
+            "id": f"event-{self.world.ids.ulid()}",
+            "detail": detail,
+        }
+        recorded = record_fact(self.world.ports, envelope)
+        self.rest()
+        return recorded
+
+    def steps(self) -> None:
+        """The program starts on two nodes and makes its first step."""
+        told = {"run": self.run_id, "attempt": self.attempt}
+        self.send("AttemptStarted", **told, jobId=self.name, nodes=["algo-1", "algo-2"])
+        self.send("AttemptStepped", **told, step=1, resumedFrom=None, steppedAt=self.at)
+        self.rest()
+
+    def program_ends(self, outcome: str, **detail: Any) -> None:
+        told = {"run": self.run_id, "attempt": self.attempt, "jobId": self.name}
+        self.send("AttemptEnded", **told, outcome=outcome, **detail)
+        self.rest()
+
+
+@pytest.fixture
+def story() -> JobStory:
+    return JobStory().begin()
+
+
+def test_a_run_is_a_job_and_leaves_neither_role_nor_key(story: JobStory) -> None:
+    assert list(story.sagemaker.jobs) == [story.name]
+    assert story.cluster.status == "Ready"
+    assert f"is submitted to SageMaker as job {story.name}." in story.said
+    story.steps()
+    assert story.run.status == "Running"
+
+    story.program_ends("succeeded", lastStep=200)
+    assert story.run.outcome is None
+    story.aws("Completed")
+
+    assert story.run.status == "Succeeded"
+    assert story.run.export is not None
+    assert story.run.export.state == "verified"
+    assert story.cluster.status == "Deleted"
+    assert story.roles.made == {}
+    assert story.world.secrets.names == set()
+    assert story.machines.running == []
+
+
+def test_a_lost_host_is_no_error_of_the_program_whatever_its_peers_saw(story: JobStory) -> None:
+    story.steps()
+    story.program_ends("failed", error="RuntimeError: Connection reset by peer", exitCode=1)
+    assert story.run.attempt is not None
+    assert story.run.attempt.ended_at is None
+
+    story.aws("Failed", reason=LOST)
+
+    assert [one.cause for one in story.run.incidents] == ["node-lost"]
+    assert story.attempt == 2
+    assert story.run.excluded_nodes == []
+    assert len(story.sagemaker.jobs) == 2
+    assert "Resuming on other nodes" in story.said
+
+
+def test_the_order_of_both_words_changes_nothing(story: JobStory) -> None:
+    story.steps()
+    error = {"error": "ValueError: bad", "errorKind": "python-error", "lastStep": 7}
+    failed = {"status": "Failed", "reason": "AlgorithmError: ValueError: bad, exit code: 1"}
+    story.program_ends("failed", **error)
+    story.aws(**failed)
+    assert story.attempt == 2
+    assert story.run.incidents[0].error_signature == "python-error|ValueError: bad|at step 7"
+    story.steps()
+    story.program_ends("failed", **error)
+    story.aws(**failed)
+    assert story.run.status == "Failed"
+    assert story.run.problem is not None
+    assert story.run.problem.code == "same-error"
+
+
+def test_the_same_event_twice_is_one_end(story: JobStory) -> None:
+    story.steps()
+    first = story.name
+    story.aws("Failed", reason=LOST)
+    story.tell(first)
+    story.tell(first)
+    assert story.attempt == 2
+    assert len(story.run.incidents) == 1
+
+
+def test_a_lost_event_is_made_good_by_the_sweep(story: JobStory) -> None:
+    story.steps()
+    story.sagemaker.end(story.name, "Failed", reason=LOST)
+    assert [one for one in sweep(story.world.ports) if one.action == "job's end"] == []
+    story.world.clock.tick(60)
+    assert [one.action for one in sweep(story.world.ports)].count("job's end") == 1
+    story.rest()
+    assert story.attempt == 2
+
+
+def test_a_program_that_says_nothing_of_its_end_is_judged_by_aws_s_word() -> None:
+    well = JobStory().begin()
+    well.steps()
+    well.aws("Completed")
+    assert well.run.status == "Succeeded"
+
+    badly = JobStory().begin()
+    badly.steps()
+    badly.aws("Failed", reason="AlgorithmError: killed, exit code: 137")
+    assert badly.run.incidents[0].reason.endswith("'AlgorithmError: killed, exit code: 137'.")
+
+
+def test_what_the_request_lacks_ends_the_run_at_once(story: JobStory) -> None:
+    story.aws("Failed", reason="ClientError: Data download failed: NoSuchKey")
+    assert story.run.status == "Failed"
+    assert story.run.problem is not None
+    assert story.run.problem.code == "lasting-error"
+    assert "Data download failed" in story.run.problem.detail
+
+
+def test_a_job_that_somebody_stopped_ends_the_run_as_cancelled(story: JobStory) -> None:
+    story.steps()
+    story.aws("Stopped")
+    assert story.run.status == "Cancelled"
+
+
+def test_a_job_that_reached_its_limit_says_which_and_may_be_resumed(story: JobStory) -> None:
+    story.steps()
+    story.aws("Stopped", "MaxRuntimeExceeded")
+    assert story.run.problem is not None
+    assert story.run.problem.code == "job-time-exceeded"
+    assert "maxRuntimeSeconds" in story.run.problem.detail
+    assert story.cluster.status == "Deleted"
+
+    resume_run(story.world.ports, story.run_id)
+    story.rest()
+    assert story.attempt == 2
+    assert story.cluster.generation == 2
+    assert story.name in story.sagemaker.jobs
+
+
+def test_a_cancel_stops_the_job_and_waits_for_its_end(story: JobStory) -> None:
+    story.steps()
+    cancel_run(story.world.ports, story.run_id)
+    story.rest()
+    assert story.sagemaker.jobs[story.name]["TrainingJobStatus"] == "Stopping"
+    story.world.clock.tick(300)
+    story.rest()
+    assert story.run.status != "Cancelled"
+    story.aws("Stopped")
+    assert story.run.status == "Cancelled"
+
+
+def test_nodes_that_are_not_to_be_had_are_asked_for_as_long_as_a_run_waits_for_a_node() -> None:
+    story = JobStory().begin(recovery={"waitForNodeSeconds": 600})
+    reason = "CapacityError: Unable to provision requested ML compute capacity."
+    story.aws("Failed", reason=reason)
+    assert (story.attempt, story.run.status) == (2, "Recovering")
+    story.world.clock.tick(601)
+    story.aws("Failed", reason=reason)
+    assert story.run.status == "Failed"
+    assert story.run.problem is not None
+    assert story.run.problem.code == "no-capacity"
+
+
+def test_the_stages_of_a_job_are_the_run_s_reason_until_it_steps(story: JobStory) -> None:
+    job = story.sagemaker.jobs[story.name]
+    job["SecondaryStatus"] = "LaunchingMLInstances"
+    story.tell(story.name)
+    assert story.run.reason == "Attempt 1: AWS launches the nodes."
+    story.steps()
+    job["SecondaryStatus"] = "Interrupted"
+    story.tell(story.name)
+    assert story.run.reason == "Attempt 1 trains."
+    assert "AWS took the spot nodes back" in story.said
+
+
+def test_events_of_jobs_that_are_not_known_are_dropped(story: JobStory) -> None:
+    other = places.job_name("test", story.run_id, 7)
+    story.sagemaker.jobs[other] = {**story.sagemaker.jobs[story.name], "TrainingJobName": other}
+    assert story.tell(other).reason == "the run has no attempt 7"
+    gone = places.job_name("test", f"run-{'0' * 26}", 1)
+    story.sagemaker.jobs[gone] = {**story.sagemaker.jobs[story.name], "TrainingJobName": gone}
+    assert story.tell(gone).result == "dropped"
+
+
+def test_a_silent_cluster_of_jobs_is_never_lost(story: JobStory) -> None:
+    story.steps()
+    story.world.clock.tick(timedelta(hours=3).total_seconds())
+    assert [one.action for one in sweep(story.world.ports)] == []
+    assert story.cluster.status == "Ready"
+
+
+def test_a_cluster_that_nobody_accounts_for_is_found_by_its_role(story: JobStory) -> None:
+    del story.world.clusters.stored[story.cluster.name]
+    story.world.clock.tick(3600)
+    kept = [one for one in sweep(story.world.ports) if one.action == "unknown cluster kept"]
+    assert len(kept) == 1
+
+
+def test_a_cluster_of_its_own_is_refused_and_so_is_its_name(story: JobStory) -> None:
+    spec = read_cluster_spec(SPEC)
+    for refused in (create_cluster, dry_run_cluster):
+        with pytest.raises(InvalidRequest, match=r"backend: .*submit a run"):
+            refused(story.world.ports, spec)
+    named = run_spec(cluster={"name": story.cluster.name})
+    with pytest.raises(InvalidRequest, match=r"cluster\.name: "):
+        dry_run_run(story.world.ports, named)
+
+
+def test_a_dry_run_shows_the_request_of_the_job_and_no_batch_script(story: JobStory) -> None:
+    shown = dry_run_run(story.world.ports, run_spec(cluster={"spec": SPEC}))
+    assert shown.operation == "CreateTrainingJob"
+    assert shown.request["AlgorithmSpecification"]["TrainingImage"] == IMAGE
+    assert shown.batch_script is None
+    assert shown.hourly_usd == 3.0
+    assert any("a lost node ends the job" in words for words in shown.warnings)
+    slurm = dry_run_run(story.world.ports, run_spec(cluster={"spec": cluster_spec(workers=2)}))
+    assert slurm.operation == "CreateCluster"
+    assert slurm.batch_script
+
+
+def test_what_a_job_printed_is_read_after_its_cluster_is_gone(story: JobStory) -> None:
+    story.steps()
+    story.logs.streams[f"{story.name}/algo-1-1"] = [(1, "the last words")]
+    story.program_ends("succeeded", lastStep=200)
+    story.aws("Completed")
+    assert story.cluster.status == "Deleted"
+    log = read_logs(story.world.ports, story.run_id, attempt=1)
+    assert (log.source, log.text) == ("cloudwatch", "the last words")

@@ -1,0 +1,149 @@
+"""Runs that are SageMaker training jobs: from POST /v1/runs to verified exports, through faults."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+from tests.support.job_cloud import skip_where_there_are_no_hosts
+from tests.support.repository import ROOT
+from tests.support.system import Json, System
+
+IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:2.9.0-cpu-py311-sagemaker"
+pytestmark = pytest.mark.usefixtures("_hosts")
+
+
+@pytest.fixture
+def _hosts() -> None:
+    skip_where_there_are_no_hosts()
+
+
+def jobs_of(nodes: int = 1, **more: object) -> Json:
+    """A cluster's spec: so many nodes in each job."""
+    return {
+        "backend": "training-job",
+        "name": "jobs",
+        "instanceType": "ml.c5.xlarge",
+        "instanceCount": nodes,
+        "image": IMAGE,
+        "maxRuntimeSeconds": 600,
+        **more,
+    }
+
+
+def ddp(nodes: int, steps: int, step_seconds: float = 0.05) -> Json:
+    arguments = ["--steps", steps, "--step-seconds", step_seconds]
+    return {"nodes": nodes, "module": "trainyard_trainers.ddp", "arguments": arguments}
+
+
+def program(text: str) -> Json:
+    return {"nodes": 1, "script": "train.py", "files": {"train.py": text}}
+
+
+def weights(system: System, run_id: str) -> dict[str, str]:
+    """SHA-256 by path of the exported final model's files."""
+    key = f"{system.export_prefix(run_id)}export-manifest.json"
+    body = system.aws("s3").get_object(Bucket=system.local["bucket"], Key=key)["Body"].read()
+    return {
+        one["key"]: one["sha256"]
+        for one in json.loads(body)["objects"]
+        if one["key"].startswith("final/") and not one["key"].endswith("manifest.json")
+    }
+
+
+def trained(system: System, name: str, nodes: int, steps: int) -> str:
+    """A run of the ddp trainer that is under way; its id."""
+    every = {"everySteps": 10, "keep": 3}
+    return system.submit(name, ddp(nodes, steps, 0.1), jobs_of(nodes), checkpoint=every)
+
+
+def test_a_run_goes_on_in_another_job_when_a_host_is_lost_and_ends_with_the_same_weights(
+    system: System,
+) -> None:
+    broken = trained(system, "broken", 2, 60)
+    system.training(broken, checkpoints=1, seconds=120)
+    job = system.api.run(broken)["attempts"][0]["jobId"]
+    whole = trained(system, "whole", 2, 60)
+
+    system.fault("kill-host", job=job, host="algo-2")
+
+    run = system.ended(broken, "Succeeded", 240)
+    first, second = run["attempts"]
+    assert first["outcome"] == "lost", system.story(broken)
+    assert second["resumedFrom"] >= 10, system.story(broken)
+    assert second["nodes"] == ["algo-1", "algo-2"]
+    assert [one["cause"] for one in run["incidents"]] == ["node-lost"]
+    assert run["export"]["state"] == "verified"
+    system.ended(whole, "Succeeded", 240)
+    assert weights(system, broken) == weights(system, whole) != {}
+    system.assert_gone(system.api.cluster(run["clusterName"]))
+
+
+def test_the_example_is_a_run_and_a_dry_run_shows_its_job(system: System) -> None:
+    example = yaml.safe_load((ROOT / "examples/training-job.yaml").read_text())
+    shown = system.api.dry_run(example)
+    assert shown["operation"] == "CreateTrainingJob"
+    assert "pytorch-training:2.8.0" in shown["request"]["AlgorithmSpecification"]["TrainingImage"]
+    assert shown["batchScript"] is None
+
+    run = system.ended(str(system.api.submit_run(example)["id"]), "Succeeded", 240)
+
+    assert run["export"]["state"] == "verified"
+    logs = system.api._call("GET", f"/v1/runs/{run['id']}/logs")
+    assert "algo-2" in logs["text"]
+
+
+def test_the_same_error_twice_ends_the_run_with_the_program_s_own_words(system: System) -> None:
+    run_id = system.submit("fails", program("raise RuntimeError('a banana')"), jobs_of())
+
+    run = system.ended(run_id, "Failed", 180)
+
+    assert "RuntimeError: a banana" in run["problem"]["detail"], system.story(run_id)
+    assert len(run["attempts"]) == 2
+
+
+def test_a_cancelled_run_stops_its_job_saves_and_gives_its_warm_pool_back(system: System) -> None:
+    spec = jobs_of(1, warmPoolSeconds=600)
+    run_id = system.submit("cancelled", ddp(1, 4000), spec, checkpoint={"everySteps": 100000})
+    system.training(run_id, seconds=120)
+    [node] = system.api.nodes(system.api.run(run_id)["clusterName"])
+    assert (node["name"], node["status"]) == ("algo-1", "Running")
+
+    system.api.cancel_run(run_id)
+
+    run = system.ended(run_id, "Cancelled", 240)
+    [saved] = system.whole(run_id)
+    assert saved["step"] > 0
+    assert run["export"]["state"] == "verified"
+    [job] = system.aws("sagemaker").list_training_jobs(NameContains=run["attempts"][0]["jobId"])[
+        "TrainingJobSummaries"
+    ]
+    assert job["WarmPoolStatus"]["Status"] == "Terminated"
+
+
+def test_nodes_that_aws_takes_back_are_no_failure_of_the_run(system: System) -> None:
+    spec = jobs_of(1, spot={"maxWaitSeconds": 600})
+    run_id = system.submit("spot", ddp(1, 120, 0.1), spec, checkpoint={"everySteps": 10})
+    system.training(run_id, checkpoints=1, seconds=120)
+
+    system.fault("interrupt-spot", job=system.api.run(run_id)["attempts"][0]["jobId"])
+
+    run = system.ended(run_id, "Succeeded", 300)
+    assert run["incidents"] == [], system.story(run_id)
+    said = [entry["message"] for entry in system.timeline(run_id, "JobStage")]
+    assert any("AWS took the spot nodes back" in words for words in said)
+
+
+def test_a_run_that_finds_no_nodes_says_so_and_leaves_nothing(system: System) -> None:
+    rare = "ml.c5.9xlarge"
+    system.fault("no-capacity", instanceType=rare)
+    asked = {"waitForNodeSeconds": 0}
+    spec = jobs_of(1, instanceType=rare)
+    run_id = system.submit("none", ddp(1, 4), spec, recovery=asked)
+
+    run = system.ended(run_id, "Failed", 180)
+
+    assert run["problem"]["code"] == "no-capacity", system.story(run_id)
+    assert "CapacityError" in run["problem"]["detail"]
+    system.assert_gone(system.api.cluster(run["clusterName"]))

@@ -1,0 +1,46 @@
+"""The benchmark of backends: which kinds are played here, and when a kind's target is reached."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import Any
+
+from bench import backends
+from bench.recovery import Round, reached
+from tests.conformance.adapter import Adapter, members
+
+KIND = next(kind for kind in backends.KINDS if kind.nodes == "training-job")
+GOOD = Round(
+    KIND.name, 1, recovered=True, causes=[KIND.cause], lost_exactly_after_last_checkpoint=True,
+    final_weights_equal=True, fault_to_resumed_step_seconds=14.0,
+)  # fmt: skip
+
+
+def test_every_backend_of_the_union_is_struck_in_both_ways() -> None:
+    found = {(kind.nodes, kind.fault) for kind in backends.KINDS}
+    assert found >= {(name, fault) for name in members() for fault in ("lose_node", "kill_worker")}
+    assert all(hasattr(Adapter, kind.fault) for kind in backends.KINDS)
+
+
+def test_a_median_above_the_target_is_not_reached() -> None:
+    late = replace(GOOD, fault_to_resumed_step_seconds=15.1)
+    assert reached(backends.figures(KIND, [asdict(GOOD)]))
+    assert not reached(backends.figures(KIND, [asdict(late)]))
+
+
+def test_other_weights_are_not_reached_however_fast() -> None:
+    other = replace(GOOD, final_weights_equal=False)
+    assert not reached(backends.figures(KIND, [asdict(GOOD), asdict(other)]))
+
+
+def test_the_figures_of_a_kind_are_those_of_its_rounds_alone() -> None:
+    other = replace(GOOD, kind="another", fault_to_resumed_step_seconds=1.0)
+    found = backends.figures(KIND, [asdict(GOOD), asdict(other)])
+    assert (found["backend"], found["rounds"]) == ("training-job", 1)
+    assert found["medianFaultToResumedStepSeconds"] == 14.0
+
+
+def test_a_backend_that_is_not_there_is_left_out_with_the_reason() -> None:
+    report: dict[str, Any] = {}
+    assert backends.here([replace(KIND, nodes="another")], report) == []
+    assert report["leftOut"] == {KIND.name: "no spec can name this backend"}
