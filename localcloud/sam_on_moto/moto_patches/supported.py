@@ -23,8 +23,8 @@ OPERATIONS: Operations = {
             DescribeEventBus DescribeRule ListEventBuses ListRules ListTargetsByRule PutEvents
         """,
         "iam": """
-            CreatePolicy CreateRole DeletePolicy DeleteRole DeleteRolePolicy GetPolicy
-            GetPolicyVersion GetRole GetRolePolicy ListAttachedRolePolicies ListPolicies
+            AttachRolePolicy CreatePolicy CreateRole DeletePolicy DeleteRole DeleteRolePolicy
+            GetPolicy GetPolicyVersion GetRole GetRolePolicy ListAttachedRolePolicies ListPolicies
             ListRolePolicies ListRoles PutRolePolicy TagPolicy
         """,
         "lambda": "Invoke",

@@ -437,7 +437,8 @@ class JobControl:
                 await asyncio.sleep(1.0)  # Slurm may be starting together with us
 
     async def _stop(self, attempt: Attempt) -> None:
-        if attempt.state == "running":
+        # While its nodes are powered up, a job has no process that a signal could reach.
+        if attempt.state == "running" and attempt.job_state != "CONFIGURING":
             # A job that waits for a node to be set up has no step yet: only its batch script
             # receives the signal.
             waits = not set(attempt.nodes) <= set(self._hosts.addresses())

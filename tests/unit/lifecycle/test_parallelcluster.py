@@ -14,7 +14,19 @@ from tests.support.lifecycle import CLUSTER, LIFECYCLE
 
 ARN = "arn:aws:cloudformation:eu-west-1:123456789012:stack/c/1a2b"
 OWN = {**CLUSTER, "sharedFilesystem": None, "sharedPath": "/fsx", "slurmSetup": "BackendsOwn"}
-ENVIRON = {"TRAINYARD_ADDRESS": "10.1.0.6", "TRAINYARD_NODE": "i-2"}
+ENVIRON = {
+    "TRAINYARD_ADDRESS": "10.1.0.6",
+    "TRAINYARD_NODE": "i-2",
+    "AWS_EC2_METADATA_SERVICE_ENDPOINT": "http://metadata",
+}
+
+
+@pytest.fixture(autouse=True)
+def metadata(scripts: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """What the instance's metadata say."""
+    said = {"instance-life-cycle": "on-demand"}
+    monkeypatch.setattr(scripts.step_network, "metadata", lambda endpoint, name: said[name])
+    return said
 
 
 @pytest.fixture
@@ -48,6 +60,19 @@ def test_a_worker_has_slurms_name_and_its_queue_and_knows_the_head_node(
     assert (me.node_name, me.group, me.role) == ("gpu-dy-nodes-1", "gpu", "worker")
     assert (me.instance_id, me.address, me.controller_address) == ("i-2", "10.1.0.6", "10.1.0.5")
     assert me.cluster_arn == ARN
+    assert not me.spot
+
+
+def test_a_spot_node_is_told_to_look_for_its_end(
+    scripts: SimpleNamespace, root: Path, bundle: Path, metadata: dict[str, str]
+) -> None:
+    metadata["instance-life-cycle"] = "spot"
+    me = identify(scripts, root, "worker")
+    environ = {**ENVIRON, "TRAINYARD_SHARED": "/shared", "TRAINYARD_PYTHON": "/python"}
+    config = scripts.step_install.agent_config(
+        scripts.node.Node(str(root), bundle, OWN, me, environ)
+    )
+    assert (config["spot"], config["metadataEndpoint"]) == (True, "http://metadata")
 
 
 def test_a_head_node_is_its_own_controller(scripts: SimpleNamespace, root: Path) -> None:

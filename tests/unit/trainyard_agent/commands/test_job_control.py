@@ -156,6 +156,21 @@ def test_a_cancel_that_slurm_does_not_take_is_repeated_until_it_does(tmp_path: P
     play(story())
 
 
+def test_a_job_whose_nodes_are_powered_up_is_cancelled_at_once(tmp_path: Path) -> None:
+    """It has no process yet that a signal could reach, and its nodes may take half an hour."""
+
+    async def story() -> None:
+        slurm = BusySlurm()
+        controller = Controller(tmp_path, slurm)
+        controller.add(1, "running")
+        controller.attempts.known[RUN, 1].job_state = "CONFIGURING"
+        assert await controller.jobs.cancel(RUN) == Cancelling("cancelling")
+        await slurm.cancelled.wait()
+        assert set(slurm.calls) == {("101",)}
+
+    play(story())
+
+
 def test_after_a_restart_the_jobs_of_older_attempts_are_still_cancelled(tmp_path: Path) -> None:
     async def story() -> None:
         before = Controller(tmp_path)
