@@ -1,4 +1,4 @@
-"""What every cluster of local nodes has, whatever service of AWS it plays: nodes, threads, an end."""
+"""What every cluster of local nodes has, whichever service of AWS it plays."""
 
 from __future__ import annotations
 
