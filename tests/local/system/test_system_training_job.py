@@ -92,7 +92,7 @@ def test_the_example_is_a_run_and_a_dry_run_shows_its_job(system: System) -> Non
     assert run["export"]["state"] == "verified"
     logs = system.api._call("GET", f"/v1/runs/{run['id']}/logs")
     assert logs["source"] == "cloudwatch"
-    assert "[algo-2] " in logs["text"]
+    assert "training is complete after step 80" in logs["text"]
 
 
 def test_the_same_error_twice_ends_the_run_with_the_program_s_own_words(system: System) -> None:

@@ -75,7 +75,7 @@ class Exporter:
         done: dict[str, ExportedObject],
         until: float,
     ) -> bool:
-        """Whether all is copied. What is done is kept soon, as this process may die meanwhile."""
+        """Whether all is copied. What is done is kept soon: this process may die amid a copy."""
         kept_at = monotonic()
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             for begin in range(0, len(left), _AT_ONCE):
