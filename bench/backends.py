@@ -132,6 +132,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _arguments(argv)
     report: dict[str, Any] = {"machine": machine(), "rounds": []}
     chosen = here([kind for kind in KINDS if arguments.only in kind.name], report)
+    write(report, [kind for kind, _ in chosen], arguments)
     os.environ.update(settings())
     with local_cloud(arguments.state_dir, arguments.port) as cloud:
         system = System(cloud.state_dir.resolve(), cloud.local, cloud.api)
@@ -151,7 +152,7 @@ def write(report: dict[str, Any], kinds: Sequence[Kind], arguments: argparse.Nam
     """What was measured so far; rounds that are missing count as not reached."""
     report["kinds"] = [figures(kind, report["rounds"]) for kind in kinds]
     whole = all(found["rounds"] == arguments.rounds for found in report["kinds"])
-    report["reached"] = whole and all(map(reached, report["kinds"]))
+    report["reached"] = bool(kinds) and whole and all(map(reached, report["kinds"]))
     report["machine"]["loadAverageAtEnd"] = list(os.getloadavg())
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_text(json.dumps(report, indent=2) + "\n")

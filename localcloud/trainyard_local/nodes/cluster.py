@@ -1,4 +1,4 @@
-"""What every cluster of local nodes has, of whatever service of AWS: nodes, threads, an end."""
+"""What every cluster of local nodes has, whichever service of AWS it plays."""
 
 from __future__ import annotations
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 from bench import backends
@@ -44,3 +47,19 @@ def test_a_backend_that_is_not_there_is_left_out_with_the_reason() -> None:
     report: dict[str, Any] = {}
     assert backends.here([replace(KIND, nodes="another")], report) == []
     assert report["leftOut"] == {KIND.name: "no spec can name this backend"}
+
+
+def test_what_was_measured_is_written_and_too_few_rounds_reach_nothing(tmp_path: Path) -> None:
+    output = tmp_path / "new" / "backends.json"
+    for rounds, expected in ((1, True), (2, False)):
+        report: dict[str, Any] = {"machine": {}, "rounds": [asdict(GOOD)]}
+        backends.write(report, [KIND], argparse.Namespace(rounds=rounds, output=output))
+        found = json.loads(output.read_text())
+        assert found["reached"] is expected
+        assert found["kinds"][0]["medianFaultToResumedStepSeconds"] == 14.0
+
+
+def test_no_kind_at_all_reaches_nothing(tmp_path: Path) -> None:
+    report: dict[str, Any] = {"machine": {}, "rounds": []}
+    backends.write(report, [], argparse.Namespace(rounds=1, output=tmp_path / "none.json"))
+    assert report["reached"] is False
