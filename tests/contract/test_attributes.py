@@ -89,6 +89,10 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("localcloud/trainyard_local/sessions/service.py", "setattr(SimpleSystemManagerResponse)"): (
         "operations that moto lacks"
     ),
+    (
+        "localcloud/trainyard_local/parallelcluster/send_command.py",
+        "setattr(SimpleSystemManagerResponse)",
+    ): ("operations that moto lacks"),
     # A thread's own variables.
     ("localcloud/sam_on_moto/speed/partitions.py", "_query.items"): "threading.local",
     ("localcloud/sam_on_moto/speed/transactions.py", "_transaction.open"): "threading.local",

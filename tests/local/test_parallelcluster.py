@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from botocore.exceptions import ClientError
-from tests.support.queue_cloud import QueueCloud, cluster_spec, queue_cloud
+from tests.support.queue_cloud import QueueCloud, queue_cloud, queue_spec
 from tests.support.system import eventually, light_job, total
 
 from trainyard.backends.parallelcluster.refusals import Gone, Invalid
@@ -33,7 +33,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueueCloud]:
 
 @pytest.fixture(scope="module")
 def cluster(cloud: QueueCloud) -> str:
-    cloud.make(cluster_spec(NAME, *QUEUES))
+    cloud.make(queue_spec(NAME, *QUEUES))
     return NAME
 
 

@@ -102,7 +102,7 @@ def queue_cloud(state_dir: Path) -> Iterator[QueueCloud]:
     assert node_processes.matching(node_processes.of_cloud(state_dir.resolve())) == []
 
 
-def cluster_spec(name: str, *queues: Json, **more: Any) -> Json:
+def queue_spec(name: str, *queues: Json, **more: Any) -> Json:
     """`queues` change what they name of a queue of one on-demand node."""
     subnets = {"subnetIds": ["subnet-0123456789abcdef1"], "instanceTypes": ["c5.xlarge"]}
     return {

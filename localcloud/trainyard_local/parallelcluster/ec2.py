@@ -9,6 +9,7 @@ from moto.core.responses import ActionResult
 from moto.ec2.responses.instances import InstanceResponse
 from moto.ec2.responses.tags import TagResponse
 
+from sam_on_moto.moto_patches.pinned import replace
 from trainyard_local.parallelcluster.clusters import Clusters
 
 _RUNNING = {"Code": 16, "Name": "running"}
@@ -21,8 +22,8 @@ class Ec2Error(ServiceException):  # type: ignore[misc]
 
 def install(clusters: Clusters) -> None:
     """Put them in the place of moto's, whose instances are no nodes of ours."""
-    InstanceResponse.terminate_instances = lambda self: _terminate(clusters, self)
-    TagResponse.describe_tags = lambda self: _tags(clusters, self)
+    replace(InstanceResponse, "terminate_instances", lambda self: _terminate(clusters, self))
+    replace(TagResponse, "describe_tags", lambda self: _tags(clusters, self))
 
 
 def _terminate(clusters: Clusters, request: Any) -> ActionResult:

@@ -46,7 +46,7 @@ class Invocation:
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
     status: str = "Pending"
     details: str = "Pending"
-    code: int = -1
+    response: int = -1
     stdout: str = ""
     stderr: str = ""
     sent: float = field(default_factory=time.monotonic)
@@ -77,7 +77,7 @@ class Invocation:
             return
         if self.status == "Cancelled" or not self.node.powered:
             return  # nobody is there who could tell of the end
-        self.code, word = process.returncode, "Failed" if process.returncode else "Success"
+        self.response, word = process.returncode, "Failed" if process.returncode else "Success"
         self.stdout, self.stderr = _cut(out, STDOUT_CHARACTERS), _cut(err, STDERR_CHARACTERS)
         self._end(word, word)
 
@@ -150,7 +150,7 @@ class SendCommands:
             "DocumentName": DOCUMENT,
             "Status": found.status,
             "StatusDetails": found.details,
-            "ResponseCode": found.code,
+            "ResponseCode": found.response,
             "StandardOutputContent": found.stdout if found.status not in _AWAITED else "",
             "StandardErrorContent": found.stderr if found.status not in _AWAITED else "",
             "ExecutionStartDateTime": found.began,

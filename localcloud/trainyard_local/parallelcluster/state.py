@@ -64,13 +64,10 @@ class Cluster(ClusterOfNodes):
         self.come_to_life()
         self.shared.mkdir(parents=True, exist_ok=True)
         names = list(self.configuration.node_names())
-        self.slurm = PowerSavingSlurm(
-            self.id, self.home, self.ports.take(), {name: self.ports.take() for name in names}
-        )
-
-        self.slurm.tags = {
-            "TRAINYARD_LOCAL": str(self.cloud.state_dir), "TRAINYARD_CLUSTER": self.id,
-        }  # fmt: skip
+        tags = {"TRAINYARD_LOCAL": str(self.cloud.state_dir), "TRAINYARD_CLUSTER": self.id}
+        ports = {name: self.ports.take() for name in names}
+        controller = self.ports.take()
+        self.slurm = PowerSavingSlurm(self.id, self.home, controller, tags=tags, ports=ports)
 
     @property
     def name(self) -> str:

@@ -187,7 +187,7 @@ class SlurmCluster:
     controller_port: int
     nodes: list[SlurmNode] = field(init=False, default_factory=list)
     #: By which a command that hangs is found when the cluster ends.
-    tags: dict[str, str] = field(init=False, default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict)
 
     @property
     def munge_socket(self) -> Path:

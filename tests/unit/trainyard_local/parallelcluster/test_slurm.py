@@ -34,7 +34,7 @@ def test_nodes_are_read_with_their_reasons() -> None:
 @pytest.fixture
 def slurm(tmp_path: Path) -> PowerSavingSlurm:
     ports = {"workers-st-nodes-1": 21001, "workers-dy-nodes-1": 21002}
-    found = PowerSavingSlurm("c" * 12, tmp_path, 21000, ports)
+    found = PowerSavingSlurm("c" * 12, tmp_path, 21000, ports=ports)
     found.write_programs()
     made = configuration(making(spec(queue={"min": 1, "max": 2})))
     found.write(read("", made), {"interval": 30, "resume": 1800, "idle": 600})
