@@ -6,7 +6,7 @@ Whatever it does not know is an error.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from sam_on_moto.template.intrinsics import (
     resolve,
     truth,
 )
-from sam_on_moto.template.resources import ADDED, TYPES, UPDATES, Maker, Wanted
+from sam_on_moto.template.resources import ADDED, ADDED_LATE, TYPES, UPDATES, Maker, Wanted
 
 _SECTIONS = {
     "AWSTemplateFormatVersion",
@@ -110,27 +110,28 @@ def update(
 ) -> Stack:
     """Give the stack's functions, layers, state machines and roles what the template says now.
 
-    Of what is new only layers are made. Everything else must be as it was. Where it is not, raises
-    TemplateError, and nothing was changed.
+    Of what is new, layers, alarms, and rules with their permissions are made. Everything else must
+    be as it was. Where it is not, raises TemplateError, and nothing that was there is changed.
     """
     check(template, parameters)
     scope = _scope(cloud, stack.name, template, parameters)
     scope.resources.update(stack.resources)
     wanted = dict(_wanted(template, scope))
-    properties = dict(_added(stack, wanted, scope, maker))
+    properties = dict(_added(stack, wanted, scope, maker, ADDED))
     if wrong := list(_not_updated(stack, wanted, scope)):
         raise TemplateError(
             "the local cloud cannot update this; take it down and up:\n  " + "\n  ".join(wrong)
         )
     changes = []
     for logical_id, one in wanted.items():
-        if logical_id in properties:
+        if logical_id not in scope.resources or logical_id in properties:
             continue
         with _named(logical_id, one):
             properties[logical_id] = resolve(one.get("Properties", {}), scope)
             if update := UPDATES.get(one["Type"]):
                 own = Wanted(stack.name, logical_id, properties[logical_id])
                 changes.append(update.prepare(maker, own, stack.resources[logical_id].physical_id))
+    properties |= dict(_added(stack, wanted, scope, maker, ADDED_LATE))
     made = Stack(stack.name, scope.resources, _outputs(template, scope), properties)
     for change in changes:  # all that can be wrong with the template was found before
         change()
@@ -138,21 +139,24 @@ def update(
 
 
 def _added(
-    stack: Stack, wanted: Mapping[str, Any], scope: Scope, maker: Maker
+    stack: Stack, wanted: Mapping[str, Any], scope: Scope, maker: Maker, types: Container[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Make the new resources that nobody but this update's maker sees yet."""
+    """Make the new resources of these types, each after those that it refers to."""
     for logical_id, one in wanted.items():
-        if logical_id not in stack.resources and one["Type"] in ADDED:
+        if logical_id not in stack.resources and one["Type"] in types:
             with _named(logical_id, one):
                 properties = resolve(one.get("Properties", {}), scope)
-                made = TYPES[one["Type"]].make(maker, Wanted(stack.name, logical_id, properties))
+                own = deepcopy(properties)  # moto writes into what it is given
+                made = TYPES[one["Type"]].make(maker, Wanted(stack.name, logical_id, own))
             scope.resources[logical_id] = Resource(logical_id, one["Type"], *made)
             yield logical_id, properties
 
 
 def _not_updated(stack: Stack, wanted: Mapping[str, Any], scope: Scope) -> Iterator[str]:
     """What the template changes of a resource that only a new stack could have."""
-    yield from (f"{name}: it is new" for name in wanted if name not in scope.resources)
+    for name, one in wanted.items():
+        if name not in scope.resources and one["Type"] not in ADDED_LATE:
+            yield f"{name}: it is new"
     yield from (f"{name}: it is gone" for name in stack.resources if name not in wanted)
     for name, one in wanted.items():
         if name not in stack.resources:

@@ -95,6 +95,8 @@ TYPES: dict[str, Kind] = {}
 UPDATES: dict[str, Update] = {}
 #: Only the functions that follow in the same update see a new one of these.
 ADDED = frozenset({"AWS::Lambda::LayerVersion"})
+#: An update makes these once all else is found right.
+ADDED_LATE = frozenset({"AWS::Events::Rule", "AWS::Lambda::Permission", "AWS::CloudWatch::Alarm"})
 
 
 def update_of(type_name: str, properties: str) -> Callable[[Prepare], Prepare]:
@@ -432,16 +434,33 @@ def _rule_complaints(properties: Mapping[str, Any]) -> list[str]:
     _rule_complaints,
 )
 def _rule(maker: Maker, want: Wanted) -> Made:
-    p, name, backend = want.properties, want.name("Name")[:64], maker.backend("events")
-    patterns.check(p["EventPattern"])
-    for target in p.get("Targets", []):
+    _check_rule(want)
+    name, on = want.name("Name")[:64], want.properties.get("EventBusName", "default")
+    arn = _put_rule(maker, want, name, on)
+    return (name if on == "default" else f"{on}|{name}"), {"Arn": arn}
+
+
+def _check_rule(want: Wanted) -> None:
+    patterns.check(want.properties["EventPattern"])
+    for target in want.properties.get("Targets", []):
         bus.check_target(target)
-    on = p.get("EventBusName", "default")
-    rule = backend.put_rule(
+
+
+def _put_rule(maker: Maker, want: Wanted, name: str, on: str) -> str:
+    p = want.properties
+    rule = maker.backend("events").put_rule(
         name, event_pattern=json.dumps(p["EventPattern"]), event_bus_arn=on, state=p.get("State")
     )
     rule.targets = list(p.get("Targets", []))
-    return (name if on == "default" else f"{on}|{name}"), {"Arn": rule.arn}
+    return str(rule.arn)
+
+
+@update_of("AWS::Events::Rule", "EventPattern State Targets Description")
+def _update_rule(maker: Maker, want: Wanted, physical_id: str) -> Callable[[], object]:
+    _check_rule(want)
+    *_, name = physical_id.split("|")
+    on = want.properties.get("EventBusName", "default")
+    return lambda: _put_rule(maker, want, name, on)
 
 
 @resource(

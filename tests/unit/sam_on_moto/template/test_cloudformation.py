@@ -189,7 +189,7 @@ def test_an_update_that_is_refused_has_changed_nothing(
     assert (sorted(changed), updated.outputs) == (["F", "G"], {"A": "x"})
 
 
-def test_an_update_makes_new_layers_and_nothing_else_that_is_new(tmp_path: Path) -> None:
+def test_an_update_makes_new_layers_and_no_new_topic(tmp_path: Path) -> None:
     (tmp_path / "code").mkdir()
     content = {"S3Bucket": "staged", "S3Key": "code"}
     layer = {"Type": "AWS::Lambda::LayerVersion", "Properties": {"Content": content}}
@@ -203,6 +203,18 @@ def test_an_update_makes_new_layers_and_nothing_else_that_is_new(tmp_path: Path)
     assert updated.outputs["A"] in maker.layers
     with pytest.raises(TemplateError, match="T: it is new"):
         cloudformation.update(CLOUD, updated, {"Resources": {"L": layer, "T": topic}}, {}, maker)
+
+
+def test_an_update_makes_a_new_alarm_once_nothing_else_is_wrong(tmp_path: Path) -> None:
+    watched = {"ComparisonOperator": "GreaterThanThreshold", "EvaluationPeriods": 1}
+    alarm = {"Type": "AWS::CloudWatch::Alarm", "Properties": watched}
+    parts = cast(Parts, SimpleNamespace(cloud=CLOUD))
+    maker = Maker(parts, tmp_path, lambda layers: layers[0])
+    stack, wrong = Stack("stack", {}, {}, {}), {"Type": "AWS::SNS::Topic"}
+    with pytest.raises(TemplateError, match="T: it is new"):
+        cloudformation.update(CLOUD, stack, {"Resources": {"A": alarm, "T": wrong}}, {}, maker)
+    updated = cloudformation.update(CLOUD, stack, {"Resources": {"A": alarm}}, {}, maker)
+    assert (list(updated.resources), updated.properties) == (["A"], {"A": watched})
 
 
 def test_the_event_of_an_older_schedule_is_refused_with_the_one_to_take(tmp_path: Path) -> None:
