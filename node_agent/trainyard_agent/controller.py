@@ -39,6 +39,7 @@ from trainyard_agent.jobs.interruptions import Interruptions
 from trainyard_agent.jobs.log_times import LogWatch
 from trainyard_agent.jobs.other_jobs import OtherJobsWatch
 from trainyard_agent.jobs.progress import ProgressReader
+from trainyard_agent.jobs.powered_down import PoweredDown
 from trainyard_agent.jobs.queue_watch import QueueWatch
 from trainyard_agent.jobs.run_logs import RunLogs
 from trainyard_agent.nodes.health import Health
@@ -136,6 +137,7 @@ class Controller:
             table=self._table,
             confirm=self._silence.confirm,
             queue=QueueWatch(self._slurm, self._reporter, self._attempts, self._table),
+            powered_down=PoweredDown(self._slurm, self._table),
             hollow=HollowJobs(self._table, self._forced_end),
             ending=ending,
         )

@@ -24,6 +24,7 @@ from trainyard_agent.jobs.follow import Follower
 from trainyard_agent.jobs.forced_end import ForcedEnd
 from trainyard_agent.jobs.hollow_jobs import HollowJobs
 from trainyard_agent.jobs.hosts import Hosts
+from trainyard_agent.jobs.powered_down import PoweredDown
 from trainyard_agent.jobs.progress import ProgressReader
 from trainyard_agent.jobs.queue_watch import QueueWatch
 from trainyard_agent.nodes.members import Members
@@ -117,6 +118,7 @@ def job_parts(
         reporter,
         confirm=confirm,
         queue=QueueWatch(slurm, reporter, attempts, table),
+        powered_down=PoweredDown(slurm, table),
         hollow=HollowJobs(table, forced_end),
         ending=ending,
         **shared,

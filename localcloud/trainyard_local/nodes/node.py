@@ -78,6 +78,8 @@ class Node:
     frozen: bool = False
     #: The directory in the place of the shared filesystem, and where its programs find it.
     mounted: tuple[Path, str] | None = None
+    #: Its own /etc/hosts, where nodes know each other by name; only with `mounted`.
+    hosts: Path | None = None
     launched_at: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
 
     @property
@@ -258,7 +260,7 @@ class Node:
         options |= {"cwd": cwd or self.root, "env": self.environment}
         if self.mounted is None:
             return loopback.popen([program, *argv[1:]], **options)
-        return shared_mount.popen([program, *argv[1:]], *self.mounted, **options)
+        return shared_mount.popen([program, *argv[1:]], *self.mounted, hosts=self.hosts, **options)
 
     def faults(self) -> dict[str, NodeFault]:
         """The faults of this kind of node, by name; other kinds have others."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from trainyard_local.parallelcluster.configuration import Configuration, Queue
+from trainyard_local.nodes.shared_mount import HOSTS
 from trainyard_local.slurm import loopback
 from trainyard_local.slurm.cluster import SETTINGS, SlurmCluster, lines_of, machine_size
 
@@ -104,6 +105,26 @@ class PowerSavingSlurm(SlurmCluster):
         given = configuration.slurm_settings
         self.programs = {k: path for k, path in given.items() if path.startswith(OURS)}
         self.replace_nodes_file(lines)
+        self.write_hosts()
+
+    @property
+    def hosts_file(self) -> Path:
+        return self.home / "slurm" / "hosts"
+
+    def write_hosts(self) -> None:
+        """Every node's name, as ParallelCluster's private zone has it.
+
+        clustermgtd gives a node that lost its instance its own name for an address. On AWS that
+        still means the dead instance, until the next one is there. If no server knew the name,
+        Debian's slurmctld would hold its locks for ten seconds and try again and again. Programs
+        hold this file open by its inode: it only grows.
+        """
+        known = self.hosts_file.read_text() if self.hosts_file.exists() else ""
+        added = "" if known else Path(HOSTS).read_text().rstrip("\n") + "\n"
+        lines = (f"{loopback.ADDRESS} {name}\n" for name in self.ports)
+        added += "".join(line for line in lines if line not in known)
+        with self.hosts_file.open("a") as file:
+            file.write(added)
 
     def _queue(self, queue: Queue, *, default: bool) -> list[str]:
         cpus, memory = machine_size()

@@ -146,6 +146,7 @@ class Cluster(ClusterOfNodes):
                 self.cloud.state_dir,
                 self.id,
                 mounted=(self.shared, self.shared_path) if self.shared_path else None,
+                hosts=self.slurm.hosts_file,
                 role=self.role(group),
                 spot=spot,
             )

@@ -217,7 +217,8 @@ class JobControl:
         known = await self._slurm.nodes()
         self._table.take(known)
         unready = self._table.unready()
-        options = sbatch_options(bundle, attempt.directory, known, unready)
+        freed = self._attempts.nodes_before(attempt)
+        options = sbatch_options(bundle, attempt.directory, known, unready, freed)
         job_id = await self._slurm.submit(options, str(script), job_marks(bundle))
         # Not before: Slurm starts waiting jobs the moment another one ended on its last node, but
         # a job that is new after up to a second (up to three with SchedulerParameters that are
@@ -242,6 +243,7 @@ class JobControl:
                     attempt.job_id if attempt else "", attempt.state if attempt else "unknown"
                 )
             known = await self._slurm.nodes()  # which refuses to exclude any other
+            attempt.exclusion_set = True
             waits = await self._slurm.exclude(
                 attempt.job_id, sorted(node for node in set(nodes) if node in known)
             )
@@ -332,7 +334,7 @@ class JobControl:
     async def _set_down(self, nodes: list[str]) -> None:
         """Set dead nodes down: Slurm then ends what ran there, instead of waiting for it.
 
-        A node that is back meanwhile stays up. One that comes back in this very moment may be set
+        A node that is back meanwhile, or whose name another machine has, stays up. One that comes back in this very moment may be set
         down all the same: the look at Slurm's nodes gives it back.
         """
         if nodes:  # HyperPod may have begun a moment ago to repair one of these nodes
@@ -341,7 +343,10 @@ class JobControl:
         gone = [
             node
             for node, known in found
-            if known is not None and not known.under_repair and not self._table.serving(node)
+            if known is not None
+            and not known.under_repair
+            and not self._table.serving(node)
+            and not self._table.replaced(node)
         ]
         if gone:
             await self._slurm.set_node(compress(gone), "down", REASON)

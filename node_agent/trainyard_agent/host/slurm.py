@@ -113,6 +113,11 @@ class SlurmNode:
         return bool(self.flags & _COMING)
 
     @property
+    def off(self) -> bool:
+        """A job that gets it waits until a machine has booted."""
+        return self.away or self.coming
+
+    @property
     def under_repair(self) -> bool:
         """Whether HyperPod repairs the node, which it does by this very reason.
 

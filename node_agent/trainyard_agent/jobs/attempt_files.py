@@ -14,6 +14,7 @@ from pathlib import Path
 from trainyard_agent.host.atomic_file import replace_file
 from trainyard_agent.host.slurm import SlurmNode, as_argument
 from trainyard_agent.jobs import gres, images, work
+from trainyard_agent.jobs.powered_down import not_needed
 from trainyard_contracts import places
 from trainyard_contracts.base import relative_path
 from trainyard_contracts.files import AgentConfig, JobBundle
@@ -116,11 +117,13 @@ def sbatch_options(
     directory: Path,
     known: Mapping[str, SlurmNode],
     unready: Collection[str] = (),
+    freed: Collection[str] = (),
 ) -> list[str]:
     """The options of sbatch; they override the script's own directives.
 
     `known`: Slurm's nodes by name, {} before Slurm has listed them. `unready`: nodes that are still
-    being set up; they are left out where others are enough.
+    being set up; they are left out where others are enough, as are nodes that are powered down.
+    `freed`: nodes that the run's older job had.
     """
     options = [
         f"--job-name={job_name(bundle.run_id, bundle.attempt)}",
@@ -139,7 +142,7 @@ def sbatch_options(
     ]
     if bundle.partition:
         options.append(f"--partition={bundle.partition}")
-    bad, usable = choose_nodes(bundle, known, unready)
+    bad, usable = choose_nodes(bundle, known, unready, freed)
     if devices := gres.every([node.gres for node in usable]):
         # An exclusive job has its nodes' devices, but its step none that the job did not ask for
         # (srun(1), --gres).
@@ -150,7 +153,10 @@ def sbatch_options(
 
 
 def choose_nodes(
-    bundle: JobBundle, known: Mapping[str, SlurmNode], unready: Collection[str]
+    bundle: JobBundle,
+    known: Mapping[str, SlurmNode],
+    unready: Collection[str],
+    freed: Collection[str] = (),
 ) -> tuple[set[str], list[SlurmNode]]:
     """The nodes that the job must not use, and those that it may."""
     unwanted = {*bundle.exclude_nodes, *bundle.down_nodes}
@@ -163,7 +169,8 @@ def choose_nodes(
     ready = [node for node in usable if node.name not in unready]
     if len(ready) >= bundle.nodes:
         bad, usable = bad | {*unready}, ready
-    return bad, usable
+    off = not_needed(bundle, usable, freed)
+    return bad | off, [node for node in usable if node.name not in off]
 
 
 def job_name(run_id: str, attempt: int) -> str:

@@ -77,6 +77,8 @@ class Attempt:
     cut_off_from: str = ""
     followed_since: float = field(default_factory=time.monotonic)
     pending_reason: str = ""
+    exclusion_set: bool = False
+    """The control plane said which nodes the waiting job must not use, since this agent started."""
     queue_asked_at: float = float("-inf")
     queue_told: AttemptQueued | None = None
     queue_told_at: float = float("-inf")
@@ -185,6 +187,12 @@ class Attempts:
             key=lambda a: a.number,
             default=None,
         )
+
+    def nodes_before(self, attempt: Attempt) -> tuple[str, ...]:
+        """The nodes of the run's attempt before this one."""
+        older = (a for a in self.known.values() if a.run_id == attempt.run_id)
+        before = [a for a in older if a.number < attempt.number]
+        return max(before, key=lambda a: a.number).nodes if before else ()
 
     def superseded(self, attempt: Attempt) -> bool:
         """A newer attempt of the run exists."""

@@ -14,6 +14,7 @@ from trainyard_agent.jobs.attempt_files import job_name
 from trainyard_agent.jobs.attempts import Attempt, Attempts
 from trainyard_agent.jobs.ending import Confirm, Ending
 from trainyard_agent.jobs.hollow_jobs import HollowJobs
+from trainyard_agent.jobs.powered_down import PoweredDown
 from trainyard_agent.jobs.progress import ProgressReader
 from trainyard_agent.jobs.queue_watch import QueueWatch
 from trainyard_agent.nodes.liveness import QUIET_STEPS, quiet_needed
@@ -43,12 +44,14 @@ class Follower:
         table: NodeTable,
         confirm: Confirm,
         queue: QueueWatch,
+        powered_down: PoweredDown,
         hollow: HollowJobs,
         ending: Ending,
     ) -> None:
         self._slurm, self._reporter = slurm, reporter
         self._attempts, self._progress, self._table = attempts, progress, table
         self._confirm, self._queue, self._hollow, self._ending = confirm, queue, hollow, ending
+        self._powered_down = powered_down
         self._background = Background()
         self._followed: set[Path] = set()
 
@@ -108,7 +111,8 @@ class Follower:
         if job is not None and job.nodes and attempt.state == "submitted":
             self._started(attempt, job)
         attempt.pending_reason = job.reason if job is not None and job.state == "PENDING" else ""
-        if attempt.pending_reason and attempt.state == "submitted":
+        if job is not None and attempt.pending_reason and attempt.state == "submitted":
+            await self._powered_down.look_at(attempt, job)
             await self._queue.look_at(attempt)
         if job is None or job.ended:
             attempt.job_ended = True

@@ -150,6 +150,17 @@ class NodeTable:
             self.look.set()
         return found
 
+    def replaced(self, name: str) -> bool:
+        """Whether Slurm has another machine in the place of the one that was linked, or none.
+
+        Then who manages the nodes knows already that the machine is gone.
+        """
+        known, node = self.slurm_nodes.get(name), self.nodes.get(name)
+        if not self.come_and_go or known is None or node is None or not node.address:
+            return False
+        host = "ip-" + node.address.replace(".", "-")
+        return node.address != known.address and host != known.host_name.partition(".")[0]
+
     def let_go(self, name: str, *events: AgentEvent) -> None:
         """Forget a node whose machine was ended because nobody needs it."""
         if self.forget(name):

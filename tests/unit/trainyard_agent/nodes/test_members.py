@@ -47,14 +47,16 @@ def nodes(*names: str, state: str = "idle", reason: str = "") -> dict[str, Slurm
     return {name: SlurmNode(name, state, "10.0.0.1", 6818, reason, ("main",)) for name in names}
 
 
-def parts_on(directory: Path, slurm: Slurm, link: Any = None) -> tuple[NodeParts, list[Any]]:
+def parts_on(
+    directory: Path, slurm: Slurm, link: Any = None, **settings: Any
+) -> tuple[NodeParts, list[Any]]:
     reporter, told = Reporter(config(directory), Store(directory / "outbox.sqlite")), []  # type: ignore[var-annotated]
     report = reporter.report
     reporter.report = lambda *events, change=None: (
         told.extend(events),
         report(*events, change=change),
     )[1]  # type: ignore[method-assign]
-    return node_parts(config(directory), reporter, slurm=slurm, link=link), told
+    return node_parts(config(directory, **settings), reporter, slurm=slurm, link=link), told
 
 
 def jobs_on(directory: Path, slurm: Slurm, parts: NodeParts) -> JobParts:
@@ -230,6 +232,27 @@ def test_what_hyperpod_repairs_is_neither_set_down_nor_given_back(
     asyncio.run(control._set_down(["ip-1", "ip-2"]))
     assert asyncio.run(parts.returns._serves_again("ip-1")) is False
     assert slurm.calls == [("ip-2", "down")]
+
+
+def test_another_machine_in_the_place_of_a_lost_node_is_not_set_down(tmp_path: Path) -> None:
+    """ParallelCluster may have replaced a static node before the next job is submitted."""
+    slurm = Slurm()
+    slurm.known = {
+        name: SlurmNode(name, "idle*+cloud", address, 6818, host_name=host)
+        for name, address, host in (
+            ("same", "10.0.0.4", "ip-10-0-0-4"),
+            ("same-host", "127.0.0.1", "ip-10-0-0-5.ec2.internal"),
+            ("other", "10.0.0.99", "ip-10-0-0-99"),
+            ("reset", "reset", "reset"),
+            ("unknown", "10.0.0.8", "ip-10-0-0-8"),
+        )
+    }
+    parts, _ = parts_on(tmp_path, slurm, nodes_come_and_go=True)
+    for number, name in enumerate(("same", "same-host", "other", "reset"), start=4):
+        parts.table.nodes[name] = Node(name, "lost", address=f"10.0.0.{number}")
+    control = jobs_on(tmp_path, slurm, parts).control
+    asyncio.run(control._set_down(sorted(slurm.known)))
+    assert slurm.calls == [("same,same-host,unknown", "down")]
 
 
 def test_however_many_nodes_are_lost_slurm_is_told_in_one_call(tmp_path: Path) -> None:

@@ -62,10 +62,22 @@ def test_a_directory_that_was_made_anew_is_mounted_anew(tmp_path: Path) -> None:
     assert printed(shared, at, "cat", f"{at}/name") == "new"
 
 
+def test_nodes_know_each_other_by_name_and_the_machine_does_not(tmp_path: Path) -> None:
+    shared, at, hosts = tmp_path / "a", str(tmp_path / "fsx"), tmp_path / "hosts"
+    hosts.write_text("127.0.0.7 q-st-nodes-1\n")
+    if shared_mount._thread(shared, at) is None:
+        pytest.skip("this machine permits no mount namespaces")
+    argv = ("getent", "hosts", "q-st-nodes-1")
+    program = shared_mount.popen(argv, shared, at, hosts=hosts, stdout=subprocess.PIPE)
+    assert program.communicate()[0].decode().split() == ["127.0.0.7", "q-st-nodes-1"]
+    assert "q-st-nodes-1" not in Path("/etc/hosts").read_text()
+    assert printed(shared, at, "cat", "/etc/hosts") == Path("/etc/hosts").read_text()
+
+
 def test_where_nothing_may_be_mounted_there_is_nothing_at_the_path_and_the_log_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def refuse(shared: Path, at: str) -> None:
+    def refuse(shared: Path, at: str, hosts: Path | None) -> None:
         raise PermissionError("not permitted")
 
     monkeypatch.setattr(shared_mount, "_mount", refuse)

@@ -62,6 +62,21 @@ def test_static_nodes_are_never_suspended_and_come_first(slurm: PowerSavingSlurm
     assert any(line.startswith("PartitionName=workers ") for line in lines)
 
 
+def test_every_nodes_name_means_an_address_and_the_file_only_grows(
+    slurm: PowerSavingSlurm,
+) -> None:
+    """Of a node that lost its instance, slurmctld would otherwise ask for ten seconds."""
+    before, inode = slurm.hosts_file.read_text(), slurm.hosts_file.stat().st_ino
+    names = [line.split()[1] for line in before.splitlines() if "-nodes-" in line]
+    assert names == ["workers-st-nodes-1", "workers-dy-nodes-1"]
+    slurm.write_hosts()
+    assert slurm.hosts_file.read_text() == before
+    slurm.ports["workers-dy-nodes-2"] = 21003
+    slurm.write_hosts()
+    assert slurm.hosts_file.read_text() == f"{before}127.0.0.1 workers-dy-nodes-2\n"
+    assert slurm.hosts_file.stat().st_ino == inode
+
+
 def test_settings_of_the_configuration_win_and_our_programs_lie_below_the_nodes_root(
     slurm: PowerSavingSlurm, tmp_path: Path
 ) -> None:
