@@ -13,23 +13,41 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.figures import machine
+from bench.figures import machine, median, rounded
 from bench.recovery import TROUBLE, Kind, Round, reached, summary
 from demo.cloud import REPOSITORY, local_cloud
 from demo.measure import attempt, newest_whole_step, recovery, seconds_between
 from demo.objects import differences, weights
 from tests.conformance.adapter import Adapter, adapter_of, members, settings
 from tests.conformance.stage import STEPS, Stage, trained_alone
-from tests.support.system import ENDED, Json, System
+from tests.support.system import ENDED, Json, System, eventually
+
+from trainyard_contracts.files import Progress
 
 OUTPUT = REPOSITORY / "build/bench/backends.json"
-#: ParallelCluster's own times. Those of the suite are shorter: a daemon that looks each second takes
-#: part in a recovery of three, and the instances that it starts share this machine's processors.
+#: ParallelCluster's own times. Those of the suite are shorter: a daemon that looks each second
+#: takes part in a recovery of three, and instances that it starts share this machine's processors.
 OWN_TIMES = {"TRAINYARD_LOCAL_CLUSTERMGTD_SECONDS": "60", "TRAINYARD_LOCAL_POWER_SECONDS": "30"}
+
+
+@dataclass(frozen=True)
+class Strike(Kind):
+    """A kind of fault on a backend. `queue`: what differs in the cluster's queue.
+
+    With `boot_target` a machine boots for the next attempt, and the seconds count without that:
+    from its job's submission until the machine is linked. With `keeps_all` no step may be lost.
+    """
+
+    queue: Json = field(default_factory=dict)
+    arguments: tuple[str, ...] = ()
+    boot_target: float | None = None
+    keeps_all: bool = False
+
+
 #: `nodes` is the backend's name here, `fault` the adapter's method that strikes.
 KINDS = (
     Kind("hyperpod: node killed", "lose_node", -1, "node-lost", None, 6.0, "hyperpod"),
@@ -42,6 +60,30 @@ KINDS = (
         None,
         4.0,
         "parallelcluster",
+    ),
+    Strike(
+        "parallelcluster: node killed, a machine boots for the next attempt",
+        "lose_node",
+        -1,
+        "node-lost",
+        None,
+        None,
+        "parallelcluster",
+        queue={"min": 2, "max": 3},
+        boot_target=4.0,
+    ),
+    Strike(
+        "parallelcluster: spot notice, a powered-up spare",
+        "take_back",
+        -1,
+        "node-lost",
+        None,
+        None,
+        "parallelcluster",
+        queue={"capacity": "spot"},
+        # The notice is read up to five seconds after it was given.
+        arguments=("--step-seconds", "0.4"),
+        keeps_all=True,
     ),
     Kind(
         "parallelcluster: worker killed",
@@ -75,18 +117,56 @@ KINDS = (
 
 def play(stage: Stage, kind: Kind, number: int) -> Round:
     """One fault. Whatever goes wrong is in the round's `error`."""
-    found = Round(kind.name, number, load_average=os.getloadavg()[0])
+    found, strike = Round(kind.name, number, load_average=os.getloadavg()[0]), as_strike(kind)
     try:
-        found.run_id = stage.submit(f"round-{number}")
+        spec = stage.backend.cluster(f"round-{number}")
+        if strike.queue:
+            spec["queues"] = [{**spec["queues"][0], **strike.queue}]
+        found.run_id = stage.submit(f"round-{number}", spec, *strike.arguments)
         run = stage.trains(found.run_id)
         time.sleep(0.5)  # about half way to the next checkpoint, so that there is something to lose
         at = time.time()
         getattr(stage.backend, kind.fault)(stage.system, run)
+        linked = linked_at(stage, found.run_id) if strike.boot_target else None
         measure(stage, found, at)
+        found.boot_seconds = boot_seconds(found, at, linked)
+        if strike.keeps_all:
+            found.steps_lost = steps_lost(stage, found)
     except (*TROUBLE, AssertionError) as error:
         found.error = f"{type(error).__name__}: {error}"
         give_up(stage, found)
     return found
+
+
+def as_strike(kind: Kind) -> Strike:
+    """A kind that asks for nothing more is a strike, too."""
+    return kind if isinstance(kind, Strike) else Strike(**asdict(kind))
+
+
+def linked_at(stage: Stage, run_id: str) -> float:
+    """When the last of the second attempt's nodes was linked (epoch seconds).
+
+    The controller's agent writes the address of each one into a file of the attempt.
+    """
+    run = stage.until(
+        run_id, "attempt 2 has nodes", lambda run: (attempt(run, 2) or {}).get("nodes")
+    )
+    wanted = set(run["attempts"][1]["nodes"])
+    hosts = stage.system.attempt_dir(run, 2) / "hosts"
+
+    def linked() -> bool:
+        lines = hosts.read_text().splitlines() if hosts.exists() else []
+        return wanted <= {line.split()[0] for line in lines}
+
+    eventually("all nodes of attempt 2 are linked", linked, 120, poll=0.05)
+    return time.time()
+
+
+def boot_seconds(found: Round, at: float, linked: float | None) -> float | None:
+    """From the job's submission until the machine that boots for it is linked."""
+    if linked is None or found.fault_to_submit_seconds is None:
+        return None
+    return round(linked - at - found.fault_to_submit_seconds, 3)
 
 
 def measure(stage: Stage, found: Round, at: float) -> None:
@@ -103,6 +183,14 @@ def measure(stage: Stage, found: Round, at: float) -> None:
     found.final_weights_equal = not differences(stage.undisturbed, exported)
     found.recovered = len(run["attempts"]) == 2 and cost.complete
     found.causes = [str(incident["cause"]) for incident in run["incidents"]]
+
+
+def steps_lost(stage: Stage, found: Round) -> int | None:
+    """Steps that the first attempt finished and the second made again, by the trainer's file."""
+    path = stage.system.attempt_dir({"id": found.run_id}, 1) / "progress.json"
+    if found.resumed_from is None:
+        return None
+    return Progress.model_validate_json(path.read_text()).step - found.resumed_from
 
 
 def give_up(stage: Stage, found: Round) -> None:
@@ -155,7 +243,7 @@ def write(report: dict[str, Any], kinds: Sequence[Kind], arguments: argparse.Nam
     """What was measured so far; rounds that are missing count as not reached."""
     report["kinds"] = [figures(kind, report["rounds"]) for kind in kinds]
     whole = all(found["rounds"] == arguments.rounds for found in report["kinds"])
-    report["reached"] = bool(kinds) and whole and all(map(reached, report["kinds"]))
+    report["reached"] = bool(kinds) and whole and all(map(as_wanted, report["kinds"]))
     report["machine"]["loadAverageAtEnd"] = list(os.getloadavg())
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_text(json.dumps(report, indent=2) + "\n")
@@ -164,8 +252,29 @@ def write(report: dict[str, Any], kinds: Sequence[Kind], arguments: argparse.Nam
 def figures(kind: Kind, rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """What the rounds of a kind come to, by its backend."""
     own = [Round(**found) for found in rounds if found["kind"] == kind.name]
-    found = summary(kind, own)
+    found, strike = summary(kind, own), as_strike(kind)
+    boots = [one.boot_seconds for one in own if one.boot_seconds is not None]
+    without = [
+        round(one.fault_to_resumed_step_seconds - one.boot_seconds, 3)
+        for one in own
+        if one.boot_seconds is not None and one.fault_to_resumed_step_seconds is not None
+    ]
+    if strike.boot_target is not None:
+        found |= {
+            "medianBootSeconds": rounded(median(boots)),
+            "medianWithoutBootSeconds": rounded(median(without)),
+            "targetWithoutBootSeconds": strike.boot_target,
+        }
+    if strike.keeps_all:
+        found["noStepLost"] = sum(one.steps_lost == 0 for one in own)
     return {"backend": found.pop("nodes"), **found}
+
+
+def as_wanted(found: dict[str, Any]) -> bool:
+    """Whether a kind's figures reach what `reached` asks and what a strike asks besides."""
+    target, value = found.get("targetWithoutBootSeconds"), found.get("medianWithoutBootSeconds")
+    fast = target is None or (value is not None and value <= target)
+    return reached(found) and fast and found.get("noStepLost", found["rounds"]) == found["rounds"]
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:

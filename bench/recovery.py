@@ -106,6 +106,7 @@ class Round:
     fault_to_start_seconds: float | None = None
     fault_to_resumed_step_seconds: float | None = None
     return_to_resumed_step_seconds: float | None = None
+    boot_seconds: float | None = None
     resumed_from: int | None = None
     steps_lost: int | None = None
     lost_exactly_after_last_checkpoint: bool = False

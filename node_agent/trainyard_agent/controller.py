@@ -38,8 +38,8 @@ from trainyard_agent.jobs.image_room import ImageRoom
 from trainyard_agent.jobs.interruptions import Interruptions
 from trainyard_agent.jobs.log_times import LogWatch
 from trainyard_agent.jobs.other_jobs import OtherJobsWatch
-from trainyard_agent.jobs.progress import ProgressReader
 from trainyard_agent.jobs.powered_down import PoweredDown
+from trainyard_agent.jobs.progress import ProgressReader
 from trainyard_agent.jobs.queue_watch import QueueWatch
 from trainyard_agent.jobs.run_logs import RunLogs
 from trainyard_agent.nodes.health import Health

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trainyard_local.parallelcluster.configuration import Configuration, Queue
 from trainyard_local.nodes.shared_mount import HOSTS
+from trainyard_local.parallelcluster.configuration import Configuration, Queue
 from trainyard_local.slurm import loopback
 from trainyard_local.slurm.cluster import SETTINGS, SlurmCluster, lines_of, machine_size
 

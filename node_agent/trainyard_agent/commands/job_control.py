@@ -334,8 +334,9 @@ class JobControl:
     async def _set_down(self, nodes: list[str]) -> None:
         """Set dead nodes down: Slurm then ends what ran there, instead of waiting for it.
 
-        A node that is back meanwhile, or whose name another machine has, stays up. One that comes back in this very moment may be set
-        down all the same: the look at Slurm's nodes gives it back.
+        A node that is back meanwhile, or whose name another machine has, stays up. One that comes
+        back in this very moment may be set down all the same: the look at Slurm's nodes gives it
+        back.
         """
         if nodes:  # HyperPod may have begun a moment ago to repair one of these nodes
             self._table.take(await self._slurm.nodes())

@@ -57,6 +57,11 @@ class ParallelCluster(Adapter):
         lost = system.node(run["clusterName"], run["attempts"][-1]["nodes"][-1])
         system.fault("kill-node", run["clusterName"], node=lost["instanceId"])
 
+    def take_back(self, system: System, run: Json) -> None:
+        """EC2 gives notice to one of the run's nodes, which is a spot instance."""
+        lost = system.node(run["clusterName"], run["attempts"][-1]["nodes"][-1])
+        system.fault("interrupt-spot", run["clusterName"], node=lost["instanceId"])
+
     def tear(self, system: System, run: Json, checkpoint: Json) -> None:
         slurm.tear(system.run_dir(run["id"]), checkpoint)
 

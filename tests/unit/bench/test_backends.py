@@ -10,7 +10,7 @@ from typing import Any
 
 from bench import backends
 from bench.recovery import Round, reached
-from tests.conformance.adapter import Adapter, members
+from tests.conformance.adapter import adapter_of, members
 
 KIND = next(kind for kind in backends.KINDS if kind.nodes == "training-job")
 GOOD = Round(
@@ -22,7 +22,7 @@ GOOD = Round(
 def test_every_backend_of_the_union_is_struck_in_both_ways() -> None:
     found = {(kind.nodes, kind.fault) for kind in backends.KINDS}
     assert found >= {(name, fault) for name in members() for fault in ("lose_node", "kill_worker")}
-    assert all(hasattr(Adapter, kind.fault) for kind in backends.KINDS)
+    assert all(hasattr(adapter_of(kind.nodes), kind.fault) for kind in backends.KINDS)
 
 
 def test_a_median_above_the_target_is_not_reached() -> None:
@@ -63,3 +63,24 @@ def test_no_kind_at_all_reaches_nothing(tmp_path: Path) -> None:
     report: dict[str, Any] = {"machine": {}, "rounds": []}
     backends.write(report, [], argparse.Namespace(rounds=1, output=tmp_path / "none.json"))
     assert report["reached"] is False
+
+
+def test_a_machine_that_boots_for_the_next_attempt_is_not_counted() -> None:
+    kind = next(kind for kind in backends.KINDS if backends.as_strike(kind).boot_target)
+    good = replace(GOOD, kind=kind.name, causes=[kind.cause], boot_seconds=11.0)
+    found = backends.figures(kind, [asdict(good)])
+    assert (found["medianBootSeconds"], found["medianWithoutBootSeconds"]) == (11.0, 3.0)
+    assert backends.as_wanted(found)
+    late = replace(good, boot_seconds=9.0)
+    assert not backends.as_wanted(backends.figures(kind, [asdict(late)]))
+    unseen = replace(good, boot_seconds=None)
+    assert not backends.as_wanted(backends.figures(kind, [asdict(unseen)]))
+
+
+def test_a_notice_may_cost_no_step() -> None:
+    kind = next(kind for kind in backends.KINDS if backends.as_strike(kind).keeps_all)
+    good = replace(GOOD, kind=kind.name, causes=[kind.cause], steps_lost=0)
+    assert backends.as_wanted(backends.figures(kind, [asdict(good)]))
+    for lost in (1, None):
+        bad = replace(good, steps_lost=lost)
+        assert not backends.as_wanted(backends.figures(kind, [asdict(good), asdict(bad)]))
