@@ -152,7 +152,7 @@ def linked_at(stage: Stage, run_id: str) -> float:
         run_id, "attempt 2 has nodes", lambda run: (attempt(run, 2) or {}).get("nodes")
     )
     wanted = set(run["attempts"][1]["nodes"])
-    hosts = stage.system.attempt_dir(run, 2) / "hosts"
+    hosts = stage.system.attempt_dir(run, 2) / places.HOSTS
 
     def linked() -> bool:
         lines = hosts.read_text().splitlines() if hosts.exists() else []
@@ -187,7 +187,7 @@ def measure(stage: Stage, found: Round, at: float) -> None:
 
 def steps_lost(stage: Stage, found: Round) -> int | None:
     """Steps that the first attempt finished and the second made again, by the trainer's file."""
-    path = stage.system.attempt_dir({"id": found.run_id}, 1) / "progress.json"
+    path = stage.system.attempt_dir({"id": found.run_id}, 1) / places.PROGRESS
     if found.resumed_from is None:
         return None
     return Progress.model_validate_json(path.read_text()).step - found.resumed_from

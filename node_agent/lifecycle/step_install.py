@@ -27,6 +27,7 @@ PACKAGES = "/opt/trainyard/packages"
 PIP = "pip.whl"
 PROGRAMS = {
     "trainyard-agent": "trainyard-agent",
+    "slurm-job-begin": "slurm-job-begin",
     "slurm-job-end": "slurm-job-end",
     "start_services.sh": "start-services",
     "supervise.sh": "supervise",

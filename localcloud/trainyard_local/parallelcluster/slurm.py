@@ -109,7 +109,7 @@ class PowerSavingSlurm(SlurmCluster):
 
     @property
     def hosts_file(self) -> Path:
-        return self.home / "slurm" / "hosts"
+        return self.home / "slurm" / "etc-hosts"
 
     def write_hosts(self) -> None:
         """Every node's name, as ParallelCluster's private zone has it.

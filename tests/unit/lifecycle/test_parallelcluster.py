@@ -150,3 +150,51 @@ def test_the_script_says_in_one_line_why_it_failed(
     done = subprocess.run(argv, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert why in done.stdout.splitlines()[-1]
+
+
+SCONTROL = """\
+#!/bin/sh
+echo "$SLURM_CONF $*" >> "$0.calls"
+read -r state < "$0.states" && sed -i 1d "$0.states"
+echo "NodeName=q-dy-nodes-1 State=$state"
+"""
+
+
+def began(tmp_path: Path, *states: str, **job: str) -> list[str]:
+    """What PrologSlurmctld asks of Slurm before it lets the job begin."""
+    program = tmp_path / "trainyard/bin/slurm-job-begin"
+    scontrol = tmp_path / "slurm/bin/scontrol"
+    for directory in (program.parent, scontrol.parent):
+        directory.mkdir(parents=True)
+    program.write_bytes((LIFECYCLE / "slurm-job-begin").read_bytes())
+    scontrol.write_text(SCONTROL)
+    Path(f"{scontrol}.states").write_text("".join(f"{state}\n" for state in states))
+    for each in (program, scontrol):
+        each.chmod(0o755)
+    environment = {"SLURM_JOB_NAME": "run-01-2", "SLURM_JOB_NODELIST": "q-dy-nodes-1"} | job
+    subprocess.run([str(program)], env=environment, check=True, timeout=120)
+    calls = Path(f"{scontrol}.calls")
+    return calls.read_text().splitlines() if calls.exists() else []
+
+
+@pytest.mark.real
+def test_a_job_begins_as_soon_as_the_machines_that_boot_for_it_are_up(tmp_path: Path) -> None:
+    states = ["ALLOCATED+CLOUD+POWERED_DOWN", "ALLOCATED+CLOUD+NOT_RESPONDING+POWERING_UP"]
+    calls = began(tmp_path, *states, "ALLOCATED+CLOUD")
+    conf = tmp_path / "trainyard/bin/../../slurm/etc/slurm.conf"
+    assert calls == [f"{conf} -o show node q-dy-nodes-1"] * 3
+
+
+@pytest.mark.real
+def test_a_job_whose_machine_is_given_up_is_not_held_up(tmp_path: Path) -> None:
+    assert len(began(tmp_path, "DOWN+CLOUD+POWERING_DOWN")) == 1
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    "job", [{"SLURM_JOB_NAME": "theirs"}, {"SLURM_JOB_NODELIST": "q-st-nodes-[1-2]"}]
+)
+def test_jobs_of_people_and_jobs_on_static_nodes_begin_without_a_question(
+    tmp_path: Path, job: dict[str, str]
+) -> None:
+    assert began(tmp_path, "IDLE", **job) == []

@@ -10,8 +10,8 @@ from typing import Any
 
 from trainyard_contracts.parallelcluster import ParallelClusterSpec
 
-#: The agent's hook at a job's end, which our script puts there (node_agent/lifecycle).
-JOB_END = "/opt/trainyard/bin/slurm-job-end"
+#: The agent's hooks at a job's begin and end, which our script puts there (node_agent/lifecycle).
+JOB_BEGIN, JOB_END = "/opt/trainyard/bin/slurm-job-begin", "/opt/trainyard/bin/slurm-job-end"
 #: With more nodes than this Slurm's timeouts are longer, as on HyperPod.
 LARGE_CLUSTER_NODES = 16
 
@@ -28,5 +28,5 @@ def custom_settings(spec: ParallelClusterSpec, *, with_hook: bool) -> list[dict[
         "SchedulerParameters": "nohold_on_prolog_fail,batch_sched_delay=0",
     }
     if with_hook:
-        settings["EpilogSlurmctld"] = JOB_END
+        settings |= {"PrologSlurmctld": JOB_BEGIN, "EpilogSlurmctld": JOB_END}
     return [{name: value} for name, value in settings.items()]
