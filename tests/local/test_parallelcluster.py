@@ -126,9 +126,12 @@ def test_a_run_goes_on_upon_the_static_node_beyond_it_when_one_is_lost(
     }
     eventually(
         "another instance took the lost node's place",
-        lambda: cloud.states(cluster).get(lost, "").startswith("idle"),
+        lambda: cloud.states(cluster).get(lost) == "idle",
         60,
     )
+    log = cloud.log(cluster, "slurmctld")
+    assert log.count(f"node {lost} reason set to: Node start up") == 2, "it is replaced once"
+    assert "Unable to resolve" not in log, "slurmctld would answer nobody for ten seconds"
 
 
 def test_a_job_powers_nodes_up_from_zero_and_powered_down_ones_are_no_losses(
@@ -140,6 +143,9 @@ def test_a_job_powers_nodes_up_from_zero_and_powered_down_ones_are_no_losses(
     run = system.ended(run_id, "Succeeded", 150)
     (attempt,) = run["attempts"]
     assert attempt["nodes"] == ["zero-dy-nodes-1"]
+    assert "prolog_running_decr: Configuration for" in cloud.log(cluster, "slurmctld"), (
+        "the job began when its machine was up, and not at Slurm's next look"
+    )
     (started,) = system.timeline(run_id, "AttemptStarted")
     assert "zero-dy-nodes-1" in started["message"].partition(".")[2], started["message"]
     cloud.slurm(cluster, "scontrol", "update", "nodename=zero-dy-nodes-1", "state=power_down")

@@ -68,6 +68,11 @@ class QueueCloud:
         )
         return done.stdout + done.stderr
 
+    def log(self, cluster: str, daemon: str) -> str:
+        """What one of Slurm's daemons on the head node has written."""
+        (head,) = self.directory(cluster).glob(f"nodes/*/root/var/log/slurm/{daemon}.log")
+        return head.read_text(errors="replace")
+
     def states(self, cluster: str) -> dict[str, str]:
         """Slurm's states of its nodes, by their names."""
         lines = self.slurm(cluster, "sinfo", "-h", "-N", "-o", "%N %T").splitlines()

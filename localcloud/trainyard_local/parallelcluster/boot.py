@@ -44,7 +44,7 @@ def worker(cluster: Cluster, node: QueueNode) -> None:
     """Slurm gets the node when everything else is done. Raises BootFailed."""
     _lay_out(cluster, node)
     _configured(cluster, node, cluster.configuration.queue(node.group).scripts)
-    if cluster.closing.is_set():
+    if cluster.closing.is_set() or _gone(cluster, node):
         return
     node.start_slurm()
     if is_static(node.label):
@@ -59,6 +59,8 @@ def _resume(cluster: Cluster, node: QueueNode) -> None:
     """
     deadline = time.monotonic() + REGISTERS_SECONDS
     while time.monotonic() < deadline and not cluster.closing.wait(RESUME_SECONDS):
+        if _gone(cluster, node):
+            return
         try:
             known = nodes_of(cluster.scontrol("-o", "show", "node", node.label))[node.label]
             if "DOWN" not in flags(known):
@@ -66,6 +68,11 @@ def _resume(cluster: Cluster, node: QueueNode) -> None:
             cluster.update_node(node.label, state="resume", reason="Node start up")
         except (subprocess.SubprocessError, OSError) as error:
             log.info("%s is not taken back: %s", node.label, error)
+
+
+def _gone(cluster: Cluster, node: QueueNode) -> bool:
+    """Whether the instance was ended meanwhile: it starts nothing then, and takes no name."""
+    return cluster.instance_of(node.label) is not node
 
 
 def login_node(cluster: Cluster, node: QueueNode) -> None:
