@@ -9,6 +9,7 @@ import time
 from functools import partial
 from pathlib import Path
 
+from trainyard_local.nodes import processes as node_processes
 from trainyard_local.parallelcluster import roles
 from trainyard_local.parallelcluster.configuration import HEAD_NODE, Script, is_static
 from trainyard_local.parallelcluster.node import QueueNode
@@ -33,11 +34,20 @@ def head_node(cluster: Cluster, node: QueueNode) -> None:
     """Raises BootFailed."""
     _lay_out(cluster, node)
     node.start_slurm()
+    _await_slurm(cluster, node)
+    _configured(cluster, node, cluster.configuration.head_scripts)
+    # ParallelCluster's Slurm starts slurmctld anew when it reads its configuration again. Debian's
+    # does not, and never calls a program that was not there when it started.
+    pids = [process.pid for process in node.processes() if process.name == "slurmctld"]
+    node_processes.end_pids(pids)
+    _await_slurm(cluster, node)
+
+
+def _await_slurm(cluster: Cluster, node: QueueNode) -> None:
     try:
         await_daemon(cluster.slurm, node.slurm_conf)
     except RuntimeError as error:
         raise BootFailed(str(error)) from error
-    _configured(cluster, node, cluster.configuration.head_scripts)
 
 
 def worker(cluster: Cluster, node: QueueNode) -> None:
