@@ -26,6 +26,7 @@ from tests.conformance.adapter import Adapter, adapter_of, members, settings
 from tests.conformance.stage import STEPS, Stage, trained_alone
 from tests.support.system import ENDED, Json, System, eventually
 
+from trainyard_contracts import places
 from trainyard_contracts.files import Progress
 
 OUTPUT = REPOSITORY / "build/bench/backends.json"
