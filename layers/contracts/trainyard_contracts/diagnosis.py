@@ -244,9 +244,10 @@ def _refused(job: Job) -> bool:
 
 def _completed(job: Job, launches: Sequence[Launch]) -> bool:
     """Whether the job ended well. COMPLETING does not say how a job ends, and lasts while a node is
-    away; then all launchers must say that they ended well.
+    away; then the launchers of all nodes must say that they ended well.
     """
-    return job.state == "COMPLETED" or (job.state == "COMPLETING" and _all_well(launches))
+    told_well = _told_by_all(job, launches) and _all_well(launches)
+    return job.state == "COMPLETED" or (job.state == "COMPLETING" and told_well)
 
 
 def _told_by_all(job: Job | None, launches: Sequence[Launch]) -> bool:

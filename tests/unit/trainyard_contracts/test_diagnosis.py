@@ -38,7 +38,7 @@ def run(
 
 def test_a_job_that_ended_with_zero_succeeded() -> None:
     assert run(Job("7", "COMPLETED", 0, 0, (A,))).outcome == "succeeded"
-    assert run(Job("7", "COMPLETING", 0, 0, (A,))).outcome == "succeeded"
+    assert run(Job("7", "COMPLETING", 0, 0, (A,))).outcome == "failed", "nobody said how it ended"
     assert (
         run(
             Job("7", "COMPLETING", 0, 0, (A, B)),
