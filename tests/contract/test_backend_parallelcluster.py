@@ -465,6 +465,33 @@ def test_deleting_asks_once_more_and_a_cluster_that_is_gone_is_gone(aws: Fixture
     assert [aws.backend.delete("demo"), aws.backend.delete("demo")] == [True, False]
 
 
+@pytest.mark.parametrize(
+    ("status", "kind"), [(400, errors.ConflictError), (500, errors.RetryableError)]
+)
+def test_a_delete_that_is_refused_while_the_stack_changes_is_asked_again(
+    aws: Fixture, status: int, kind: type[errors.TrainyardError]
+) -> None:
+    said = "Cluster demo did not delete successfully. Stack demo is in UPDATE_IN_PROGRESS state."
+    aws.answers.give("DELETE", "/clusters/demo", {"message": said}, status)
+    aws.answers.give("DELETE", "/clusters/demo", {"cluster": summary("DELETE_IN_PROGRESS")}, 202)
+    with pytest.raises(kind, match="UPDATE_IN_PROGRESS"):
+        aws.backend.delete("demo")
+    assert aws.backend.delete("demo")
+
+
+def test_a_throttled_api_is_asked_again_and_makes_one_cluster(aws: Fixture) -> None:
+    aws.answers.give("GET", "/clusters/demo", {"message": "Too Many Requests"}, 429)
+    aws.is_not_there()
+    aws.answers.give("POST", "/clusters", {"message": "Rate exceeded"}, 429)
+    aws.is_not_there()
+    aws.takes()
+    for _ in range(2):
+        with pytest.raises(errors.Throttled):
+            aws.backend.create(NEW)
+    assert aws.backend.create(NEW) == ARN
+    assert len(aws.policies.made) == 1
+
+
 def test_what_is_made_beside_a_cluster_is_found_and_removed(aws: Fixture) -> None:
     aws.is_not_there()
     aws.takes()

@@ -21,9 +21,16 @@ SCHEMA = "ConfigSchemaValidator"
 def field_of(spec: ParallelClusterSpec, finding: ValidationMessage) -> str:
     """The field's path, as in our own refusals."""
     if finding.type != SCHEMA:
-        return place_of(spec, finding.type, finding.message)
+        return _written(spec, place_of(spec, finding.type, finding.message))
     paths = [ours(path) for path in schema_paths(finding.message)]
-    return next((path for path in paths if path), ANYWHERE)
+    return _written(spec, next((path for path in paths if path), ANYWHERE))
+
+
+def _written(spec: ParallelClusterSpec, field: str) -> str:
+    """An archive is a repository in ParallelCluster's words, and the only one of its filesystem."""
+    if not field.endswith(".fsx.repositories") or not spec.archive:
+        return field
+    return f"{field.removesuffix('repositories')}archive"
 
 
 def words_of(spec: ParallelClusterSpec, finding: ValidationMessage) -> str:
