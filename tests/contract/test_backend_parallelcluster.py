@@ -31,7 +31,7 @@ from trainyard.backends.parallelcluster.backend import Adapters, ParallelCluster
 from trainyard.backends.parallelcluster.making import making_of
 from trainyard.backends.parallelcluster.policies import policy_of
 from trainyard.backends.parallelcluster.subscription import PATTERN, Subscriptions, filter_name
-from trainyard.domain import errors
+from trainyard.domain import clusters, errors
 from trainyard.domain.capacity import Refusal, classify
 from trainyard.domain.facts import ClusterEvent, ClusterState, LifecycleFailed, NodeHealth
 from trainyard.domain.records import Cluster
@@ -327,6 +327,19 @@ def test_a_stack_that_rolled_back_names_the_first_resource_that_failed(aws: Fixt
         "HeadNodeBootstrapFailure: It timed out. "
         "HeadNodeWaitCondition (AWS::X): WaitCondition timed out."
     )
+
+
+def test_a_stack_that_failed_by_a_script_is_told_as_a_failed_lifecycle(aws: Fixture) -> None:
+    failure = {
+        "failureCode": "OnNodeConfiguredExecutionFailure",
+        "failureReason": "Failed to execute OnNodeConfigured script.",
+    }
+    aws.is_there(status="CREATE_FAILED", failures=[failure])
+    aws.answers.give("GET", "/clusters/demo/stackevents", {"events": []})
+    seen = aws.backend.describe("demo")
+    assert seen is not None
+    assert "OnNodeConfiguredExecutionFailure: Failed" in seen.failure_message
+    assert clusters.failure(seen.failure_message).code == "lifecycle-failed"
 
 
 def event(status: str, resource: str, reason: str, minute: int) -> dict[str, Any]:

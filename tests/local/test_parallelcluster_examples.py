@@ -60,7 +60,13 @@ def finished(cloud: QueueCloud, spec: Json) -> Json:
 def test_bert_is_tuned_on_a_spot_node_that_the_job_powers_up(cloud: QueueCloud) -> None:
     spec = example(
         "bert-on-parallelcluster",
-        smaller={"steps": 6, "batch": 8, "max-tokens": 64, "precision": "float32"},
+        smaller={
+            "steps": 6,
+            "warmup-steps": 2,
+            "batch": 8,
+            "max-tokens": 64,
+            "precision": "float32",
+        },
     )
     (storage,) = spec["cluster"]["spec"]["sharedStorage"]
     named = hashlib.sha256(storage["fsx"]["fileSystemId"].encode()).hexdigest()[:16]
