@@ -1,4 +1,4 @@
-"""A filesystem that is made with a cluster: listed from its archive, and exported before its end."""
+"""A filesystem that is made with a cluster: listed from its archive, and exported to it."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from trainyard.domain.archive_records import AskedBy, FilesystemExport
+from trainyard.domain.archive_records import FilesystemExport
 from trainyard.domain.records import Problem, Record, TimelineEntry
 from trainyard_contracts.cluster_parts import Mountable
 from trainyard_contracts.filesystems import REPORTS, FilesystemSpec

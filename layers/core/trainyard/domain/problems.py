@@ -30,8 +30,8 @@ TEXTS: dict[str, tuple[str, str]] = {
     ),
     "archive-failed": (
         "The cluster is kept, for its filesystem could not be archived",
-        "Read the reason in the detail, correct it, and delete the cluster again: trainyard cluster "
-        "delete NAME. With --force what its filesystem holds is given up.",
+        "Read the reason in the detail, correct it, and delete the cluster again: trainyard "
+        "cluster delete NAME. With --force what its filesystem holds is given up.",
     ),
     "filesystem-export-failed": (
         "The filesystem's export is not complete",

@@ -418,6 +418,16 @@ class Cluster(Record):
         export = self.archive.export if self.archive is not None else None
         return export is None or export.state != "verified"
 
+    def tags(self, stage: str) -> dict[str, str]:
+        """Of all that a backend makes for it: the user's, and those by which we know ours."""
+        ours = {
+            places.STAGE_TAG: stage,
+            places.CLUSTER_TAG: self.name,
+            places.RECORD_TAG: self.mark,
+        }
+        run = {places.RUN_TAG: self.owner_run} if self.owner_run else {}
+        return {**self.spec.tags, **ours, **run}
+
     def is_marked(self, tags: Mapping[str, str]) -> bool:
         """Whether these tags are of the very cluster that was asked for with this record."""
         return tags.get(places.RECORD_TAG) == self.mark

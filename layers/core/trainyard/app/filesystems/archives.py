@@ -14,7 +14,7 @@ from trainyard_contracts.filesystems import DataRepository, FilesystemSpec
 
 
 def as_filesystem(cluster: Cluster) -> Filesystem:
-    """As those steps take it; nobody stores it. No filesystem of a person has a slash in its name."""
+    """As those steps take it; nobody stores it. No person's filesystem has a slash in its name."""
     archive = cluster.archive or Archive()
     repository = DataRepository(source=cluster.spec.archive)
     return Filesystem(

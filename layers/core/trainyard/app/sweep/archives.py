@@ -61,9 +61,7 @@ def _export(ports: Ports, cluster: Cluster, archive: Archive) -> Iterator[Swept]
     after = export_step(ports, as_filesystem(cluster))
     if after is None or after.export is None:
         return
-    moved = cluster.changed(
-        archive=archive.changed(export=after.export, waits_for=after.waits_for)
-    )
+    moved = cluster.changed(archive=archive.changed(export=after.export, waits_for=after.waits_for))
     if after.export.over:
         _tell(ports, cluster, after)
         if after.export.state == "failed":
