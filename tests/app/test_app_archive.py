@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.support.memory import MemoryBackend
+from tests.support.memory import Died, MemoryBackend
 from tests.support.parallelcluster_specs import spec
 from tests.support.story import Story, record_fact
 
@@ -236,3 +236,86 @@ def test_a_cluster_that_is_made_again_has_the_same_files(lab: Lab) -> None:
     lab.create()
     assert lab.cluster.generation == 2
     assert lab.cluster.filesystem == before == ARCHIVE
+
+
+def _run_that_ended(lab: Lab) -> Story:
+    """A run whose own cluster has an archive; its results are exported, and its cluster is to go.
+
+    The story's world takes the second backend for its one.
+    """
+    story = lab.story
+    lab.world.backend = lab.backend
+    story.submit(
+        cluster={"spec": spec(fsx={"capacityGib": 1200, "archive": ARCHIVE})}, teardown="always"
+    )
+    story.ready()
+    lab.world.lustre.make_with(story.cluster)
+    story.sweep()
+    story.training()
+    story.checkpoint(5)
+    story.end()
+    assert story.run.status == "TearingDown", story.said
+    return story
+
+
+def test_a_run_ends_when_what_its_own_cluster_held_is_in_its_archive(lab: Lab) -> None:
+    story = _run_that_ended(lab)
+    lab.sweep()
+    lab.world.lustre.end(TaskEnd("succeeded", files=3))
+    for _ in range(3):
+        lab.sweep()
+    assert (story.run.status, story.cluster.status) == ("Succeeded", "Deleted")
+    assert f"held is in {ARCHIVE}" in story.said
+
+
+def test_a_run_whose_cluster_is_kept_ends_and_says_why_and_the_cluster_goes_later(
+    lab: Lab,
+) -> None:
+    story = _run_that_ended(lab)
+    lab.sweep()
+    lab.world.lustre.end(TaskEnd("failed", said="The bucket is gone."))
+    lab.sweep()
+    assert (story.run.status, story.cluster.status) == ("Succeeded", "Ready"), story.said
+    assert "The cluster is kept for now." in story.said
+    assert "The bucket is gone." in story.run.teardown_refused
+    for _ in range(62):
+        lab.sweep()
+    lab.world.lustre.end(TaskEnd("succeeded", files=3))
+    for _ in range(3):
+        lab.sweep()
+    assert story.cluster.status == "Deleted"
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("sweeps", [0, 1], ids=["as it begins", "as it ends"])
+def test_a_sweep_that_dies_at_any_call_leaves_one_export_and_tells_it_once(
+    sweeps: int, after: bool
+) -> None:
+    for call in range(1, 200):
+        lab = Lab()
+        lab.ready()
+        lab.delete()
+        for _ in range(sweeps):
+            lab.sweep()
+            lab.world.lustre.end(TaskEnd("succeeded", files=3))
+        lab.world.fuse.arm(call, after=after)
+        died = _dies(lab)
+        lab.world.fuse.arm(None)
+        lab.sweep()
+        lab.world.lustre.end(TaskEnd("succeeded", files=3))
+        for _ in range(3):
+            lab.sweep()
+        assert lab.cluster.status == "Deleted", call
+        assert len(lab.world.lustre.tasks) == 1, call
+        assert len(lab.said()) == 1, call
+        if not died:
+            return
+    pytest.fail("a sweep has more calls than were tried")
+
+
+def _dies(lab: Lab) -> bool:
+    try:
+        sweep(lab.world.ports)
+    except Died:
+        return True
+    return False
