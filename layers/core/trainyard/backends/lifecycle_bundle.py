@@ -75,7 +75,7 @@ class BundleSources:
 
 
 class Deployed(Protocol):
-    """What a backend's settings have that every node is told."""
+    """What a backend's settings have that every node needs."""
 
     @property
     def region(self) -> str: ...
