@@ -7,6 +7,7 @@ name and a sentence.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +17,9 @@ from trainyard.backends.parallelcluster.places import ANYWHERE, place_of
 from trainyard_contracts.parallelcluster import ParallelClusterSpec
 
 SCHEMA = "ConfigSchemaValidator"
+_OF_S3 = re.compile(
+    r"(?P<fsx>sharedStorage\.(?P<at>\d+)\.fsx\.)(importPath|importChanges|repositories)"
+)
 
 
 def field_of(spec: ParallelClusterSpec, finding: ValidationMessage) -> str:
@@ -27,10 +31,14 @@ def field_of(spec: ParallelClusterSpec, finding: ValidationMessage) -> str:
 
 
 def _written(spec: ParallelClusterSpec, field: str) -> str:
-    """An archive is a repository in ParallelCluster's words, and the only one of its filesystem."""
-    if not field.endswith(".fsx.repositories") or not spec.archive:
+    """ParallelCluster's validators say the same of all ways to name S3: which one has the spec?"""
+    found = _OF_S3.fullmatch(field)
+    fsx = spec.shared_storage[int(found["at"])].fsx if found else None
+    if found is None or fsx is None:
         return field
-    return f"{field.removesuffix('repositories')}archive"
+    if fsx.archive:
+        return f"{found['fsx']}archive"
+    return f"{found['fsx']}repositories" if fsx.repositories else field
 
 
 def words_of(spec: ParallelClusterSpec, finding: ValidationMessage) -> str:

@@ -43,6 +43,21 @@ def test_a_finding_of_the_schema_has_its_path(tree: str, field: str) -> None:
     assert found(SCHEMA, tree) == field
 
 
+@pytest.mark.parametrize(
+    ("fsx", "field"),
+    [
+        ({"archive": "s3://lab/a/"}, "archive"),
+        ({"repositories": [{"source": "s3://lab/a/", "path": "/a"}]}, "repositories"),
+        ({"importPath": "s3://lab/a/"}, "importPath"),
+    ],
+)
+def test_a_bucket_is_named_by_the_field_that_has_it(fsx: Json, field: str) -> None:
+    read = ParallelClusterSpec.model_validate(spec(fsx={"capacityGib": 1200, **fsx}))
+    words = "The S3 bucket 'lab' does not appear to exist."
+    finding = ValidationMessage(level="ERROR", type="FsxS3Validator", message=words)
+    assert field_of(read, finding) == f"sharedStorage.0.fsx.{field}"
+
+
 def test_a_repository_that_is_an_archive_is_named_so() -> None:
     archived = ParallelClusterSpec.model_validate(
         spec(fsx={"capacityGib": 1200, "archive": "s3://lab/a/"})
