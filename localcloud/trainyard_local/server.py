@@ -230,9 +230,9 @@ def _install_nodes(cloud: LocalCloud, kind: NodeKind | None) -> Sessions:
     from trainyard_local.training_jobs import service as training_jobs
 
     cloud.services[prices.SERVICE] = partial(prices.answer, cloud)
-    fsx.install(cloud)
+    lustre = fsx.install(cloud)
     pods = hyperpod.install(cloud, kind=kind)
-    parallelcluster.install(cloud, pods.ports)
+    parallelcluster.install(cloud, pods.ports, fsx=lustre)
     jobs = training_jobs.install(cloud)
     cloud.reporters["nodes"] = lambda: faults.status(cloud)
     cloud.reporters["trainingJobs"] = lambda: job_faults.status(jobs)

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from tests.support.memory import Died, World
+from tests.support.parallelcluster_specs import SUBNET as QUEUE_SUBNET
+from tests.support.parallelcluster_specs import spec as parallelcluster_spec
 from tests.support.records import cluster as a_cluster
 from tests.support.spec_parts import NETWORK, cluster_spec
 from tests.support.training_jobs import spec as training_job_spec
@@ -175,6 +177,14 @@ def test_a_cluster_in_another_zone_is_made_with_a_warning(world: World) -> None:
     made(world)
     world.networks.elsewhere[SUBNET] = Place("vpc-0123456789abcdef0", "us-east-1b")
     cluster = create_cluster(world.ports, cluster_on("one"))
+    assert "lies in us-east-1a, and nodes may be in us-east-1b" in cluster.warnings[0]
+
+
+def test_a_queue_in_another_zone_is_a_warning_that_names_both_zones(world: World) -> None:
+    made(world)
+    world.networks.elsewhere[QUEUE_SUBNET] = Place("vpc-0123456789abcdef0", "us-east-1b")
+    given = parallelcluster_spec(name="queues", fsx={"filesystem": "lab"})
+    cluster = create_cluster(world.ports, read_cluster_spec(given))
     assert "lies in us-east-1a, and nodes may be in us-east-1b" in cluster.warnings[0]
 
 

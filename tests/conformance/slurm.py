@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.conformance.adapter import Adapter
 from tests.support.system import Json, System
 
 from trainyard_contracts.places import CHECKPOINT_MANIFEST
@@ -55,3 +57,32 @@ def nodes_may_not_export(system: System, run: Json, path: str) -> Iterator[None]
     finally:
         for name in names:
             iam.delete_role_policy(RoleName=name, PolicyName="no-export")
+
+
+class OnSlurm(Adapter):
+    """A backend whose clusters have Slurm, a shared filesystem and our agent."""
+
+    @abstractmethod
+    def roles(self, run: Json) -> str:
+        """Below which IAM path the roles of the run's nodes lie."""
+
+    def kill_worker(self, system: System, run: Json) -> None:
+        system.fault("kill-process", run["clusterName"], run=run["id"])
+
+    def lose_node(self, system: System, run: Json) -> None:
+        lost = system.node(run["clusterName"], run["attempts"][-1]["nodes"][-1])
+        system.fault("kill-node", run["clusterName"], node=lost["instanceId"])
+
+    def tear(self, system: System, run: Json, checkpoint: Json) -> None:
+        tear(system.run_dir(run["id"]), checkpoint)
+
+    @contextmanager
+    def spoiled_export(self, system: System, run: Json) -> Iterator[None]:
+        with nodes_may_not_export(system, run, self.roles(run)):
+            yield
+
+    def left(self, system: System, cluster: Json) -> list[str]:
+        return files_and_processes(system, cluster)
+
+    def keeps(self, system: System, run: Json) -> list[str]:
+        return checkpoints(system.run_dir(run["id"]))

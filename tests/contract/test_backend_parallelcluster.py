@@ -31,7 +31,7 @@ from trainyard.backends.parallelcluster.backend import Adapters, ParallelCluster
 from trainyard.backends.parallelcluster.making import making_of
 from trainyard.backends.parallelcluster.policies import policy_of
 from trainyard.backends.parallelcluster.subscription import PATTERN, Subscriptions, filter_name
-from trainyard.domain import errors
+from trainyard.domain import clusters, errors
 from trainyard.domain.capacity import Refusal, classify
 from trainyard.domain.facts import ClusterEvent, ClusterState, LifecycleFailed, NodeHealth
 from trainyard.domain.records import Cluster
@@ -329,6 +329,19 @@ def test_a_stack_that_rolled_back_names_the_first_resource_that_failed(aws: Fixt
     )
 
 
+def test_a_stack_that_failed_by_a_script_is_told_as_a_failed_lifecycle(aws: Fixture) -> None:
+    failure = {
+        "failureCode": "OnNodeConfiguredExecutionFailure",
+        "failureReason": "Failed to execute OnNodeConfigured script.",
+    }
+    aws.is_there(status="CREATE_FAILED", failures=[failure])
+    aws.answers.give("GET", "/clusters/demo/stackevents", {"events": []})
+    seen = aws.backend.describe("demo")
+    assert seen is not None
+    assert "OnNodeConfiguredExecutionFailure: Failed" in seen.failure_message
+    assert clusters.failure(seen.failure_message).code == "lifecycle-failed"
+
+
 def event(status: str, resource: str, reason: str, minute: int) -> dict[str, Any]:
     return {
         "eventId": f"{resource}-{minute}",
@@ -463,6 +476,33 @@ def test_deleting_asks_once_more_and_a_cluster_that_is_gone_is_gone(aws: Fixture
     aws.answers.give("DELETE", "/clusters/demo", {"cluster": summary("DELETE_IN_PROGRESS")}, 202)
     aws.answers.give("DELETE", "/clusters/demo", gone(), 404)
     assert [aws.backend.delete("demo"), aws.backend.delete("demo")] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(400, errors.ConflictError), (500, errors.RetryableError)]
+)
+def test_a_delete_that_is_refused_while_the_stack_changes_is_asked_again(
+    aws: Fixture, status: int, kind: type[errors.TrainyardError]
+) -> None:
+    said = "Cluster demo did not delete successfully. Stack demo is in UPDATE_IN_PROGRESS state."
+    aws.answers.give("DELETE", "/clusters/demo", {"message": said}, status)
+    aws.answers.give("DELETE", "/clusters/demo", {"cluster": summary("DELETE_IN_PROGRESS")}, 202)
+    with pytest.raises(kind, match="UPDATE_IN_PROGRESS"):
+        aws.backend.delete("demo")
+    assert aws.backend.delete("demo")
+
+
+def test_a_throttled_api_is_asked_again_and_makes_one_cluster(aws: Fixture) -> None:
+    aws.answers.give("GET", "/clusters/demo", {"message": "Too Many Requests"}, 429)
+    aws.is_not_there()
+    aws.answers.give("POST", "/clusters", {"message": "Rate exceeded"}, 429)
+    aws.is_not_there()
+    aws.takes()
+    for _ in range(2):
+        with pytest.raises(errors.Throttled):
+            aws.backend.create(NEW)
+    assert aws.backend.create(NEW) == ARN
+    assert len(aws.policies.made) == 1
 
 
 def test_what_is_made_beside_a_cluster_is_found_and_removed(aws: Fixture) -> None:

@@ -13,16 +13,30 @@ from hypothesis import strategies as st
 from tests.support.botocore_model import request_problems
 from tests.support.filesystem_parts import AT, filesystem, filesystem_spec
 from tests.support.memory import MemoryClock
+from tests.support.parallelcluster_specs import spec as spec_of_queues
 
+from trainyard.app.filesystems.archives import as_filesystem
 from trainyard.aws import fsx_requests
 from trainyard.aws.fsx import Fsx
 from trainyard.aws.networks import Subnets
 from trainyard.domain import errors
+from trainyard.domain.archive_records import Archive
 from trainyard.domain.filesystem_records import Filesystem
+from trainyard.domain.records import Cluster
 from trainyard.ports import Place
+from trainyard_contracts.cluster_specs import read_cluster_spec
 from trainyard_contracts.filesystems import THROUGHPUT
 
 FSX_ID, LINK, TASK = "fs-0123456789abcdef0", "dra-0123456789abcdef0", "task-0123456789abcdef0"
+CLUSTER = Cluster(
+    name="demo",
+    created_at=AT,
+    updated_at=AT,
+    spec=read_cluster_spec(
+        spec_of_queues(fsx={"capacityGib": 1200, "archive": "s3://my-archive/lab"})
+    ),
+    archive=Archive(fsx_id=FSX_ID, association_id=LINK),
+)
 DESCRIBED = {
     "FileSystemId": FSX_ID,
     "Lifecycle": "AVAILABLE",
@@ -181,6 +195,50 @@ def test_a_refusal_keeps_awss_words(
         stub.add_client_error("create_file_system", code, "the words of AWS")
         with pytest.raises(error, match="the words of AWS"):
             adapter(clients).create(filesystem())
+
+
+def test_the_filesystem_of_a_cluster_is_the_one_with_all_of_its_tags(
+    clients: Mapping[str, Any],
+) -> None:
+    """Of an earlier cluster of the name, of another stack's, and the cluster's own."""
+
+    def seen(number: int, stage: str, mark: str) -> dict[str, Any]:
+        tags = {"trainyard:stage": stage, "trainyard:cluster": "demo", "trainyard:record": mark}
+        listed = [{"Key": key, "Value": value} for key, value in tags.items()]
+        return {**DESCRIBED, "FileSystemId": f"fs-{number:017x}", "Tags": listed}
+
+    old = seen(1, "trainyard", "1/2025")
+    others, mine = seen(2, "other", CLUSTER.mark), seen(3, "trainyard", CLUSTER.mark)
+    with Stubber(clients["fsx"]) as stub:
+        stub.add_response("describe_file_systems", {"FileSystems": [old, others, mine]}, {})
+        found = adapter(clients).made_with(CLUSTER)
+        assert found is not None
+        assert found.fsx_id == f"fs-{3:017x}"
+        stub.add_response("describe_file_systems", {"FileSystems": [old, others]}, {})
+        assert adapter(clients).made_with(CLUSTER) is None
+
+
+def test_a_link_counts_if_it_is_of_the_whole_filesystem_even_one_that_failed(
+    clients: Mapping[str, Any],
+) -> None:
+    def link(path: str, lifecycle: str) -> dict[str, Any]:
+        return {"AssociationId": LINK, "FileSystemPath": path, "Lifecycle": lifecycle}
+
+    with Stubber(clients["fsx"]) as stub:
+        for links, expected in (
+            ([link("/data", "AVAILABLE")], ""),
+            ([link("/", "DELETING")], ""),
+            ([link("/data", "AVAILABLE"), link("/", "FAILED")], LINK),
+        ):
+            stub.add_response("describe_data_repository_associations", {"Associations": links})
+            assert adapter(clients).link_of(FSX_ID) == expected
+
+
+def test_the_export_of_a_clusters_archive_fits_the_model() -> None:
+    request = fsx_requests.export(as_filesystem(CLUSTER), "trainyard", 1)
+    assert request_problems("fsx", "CreateDataRepositoryTask", request) == []
+    assert request["FileSystemId"] == FSX_ID
+    assert request["Report"]["Path"] == "s3://my-archive/lab/trainyard-export-reports/"
 
 
 def test_a_task_that_runs_already_is_a_conflict_that_passes(clients: Mapping[str, Any]) -> None:

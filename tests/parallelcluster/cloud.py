@@ -34,6 +34,7 @@ ARTIFACTS = "trainyard-artifacts"
 #: Its function on AWS has 30 seconds. Here it shares a machine with other tests.
 PATIENCE_SECONDS = 300.0
 OWN_IMAGE, FOREIGN_IMAGE = "ami-0000000000000016a", "ami-00000000000000309"
+ARM_IMAGE = "ami-00000000000000a64"
 #: Of the deployment whose clusters are tried.
 SETTINGS = ParallelClusterSettings(
     stage="test",
@@ -70,6 +71,7 @@ class Places:
     volume: str
     image: str
     foreign_image: str
+    arm_image: str
     reservation_group: str
     key_name: str = "ada"
 
@@ -183,6 +185,7 @@ def _images(directory: Path) -> Path:
         )
     ]
     made += [_image(name, f"mine-{name}", "x86_64") for name in (OWN_IMAGE, FOREIGN_IMAGE)]
+    made.append(_image(ARM_IMAGE, f"mine-{ARM_IMAGE}", "arm64"))
     path = directory / "images.json"
     path.write_text(json.dumps(made))
     return path
@@ -234,6 +237,7 @@ def places(aws: str) -> Places:
         volume=volume,
         image=_own_image(ec2, OWN_IMAGE, "3.16.1"),
         foreign_image=_own_image(ec2, FOREIGN_IMAGE, "3.9.0"),
+        arm_image=_own_image(ec2, ARM_IMAGE, "3.16.1"),
         reservation_group=_reservation_group(aws),
     )
 

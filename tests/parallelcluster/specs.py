@@ -152,6 +152,7 @@ ACCEPTED: Mapping[str, Change] = {
         exportPath=f"s3://{BUCKET}/out",
         importChanges="NEW_CHANGED",
     ),
+    "an archive of the whole filesystem": _fsx(capacityGib=1200, archive=f"s3://{BUCKET}/lab/"),
     "data repositories": _fsx(
         capacityGib=1200,
         deployment="PERSISTENT_2",

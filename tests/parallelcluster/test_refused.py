@@ -65,6 +65,21 @@ UNKNOWABLE: Mapping[str, Mistake] = {
         "image.customAmi",
         "was created with pcluster 3.9.0",
     ),
+    "an image for other processors": Mistake(
+        lambda places: {"image": {"customAmi": places.arm_image}},
+        "image.customAmi",
+        "is incompatible with the architecture supported by the instance type",
+    ),
+    "a queue's image for other processors": Mistake(
+        lambda places: {"queue": {"customAmi": places.arm_image}},
+        "queues.0.customAmi",
+        "is incompatible with the architecture supported by the instance type",
+    ),
+    "an archive in a bucket that there is not": Mistake(
+        _shared("/fsx", fsx={"capacityGib": 1200, "archive": "s3://no-such-bucket/lab/"}),
+        "sharedStorage.0.fsx.archive",
+        "no-such-bucket",
+    ),
     "a reservation of another type": Mistake(
         _queue(instanceTypes=["trn1.2xlarge"], capacityReservationId=TRAINIUM),
         "queues.0.capacityReservationId",

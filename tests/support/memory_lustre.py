@@ -9,8 +9,9 @@ from trainyard.aws import fsx_requests
 from trainyard.domain import errors
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.filesystems import TaskEnd
+from trainyard.domain.records import Cluster
 from trainyard.ports import BackendRequest, Clock, Place, SeenFilesystem, SeenLink
-from trainyard_contracts.places import FILESYSTEM_TAG, RECORD_TAG, STAGE_TAG
+from trainyard_contracts.places import CLUSTER_TAG, FILESYSTEM_TAG, RECORD_TAG, STAGE_TAG
 
 NETWORK, ZONE = "vpc-0123456789abcdef0", "us-east-1a"
 
@@ -158,7 +159,26 @@ class MemoryLustre:
         del self.there[fsx_id]
 
     def tagged(self) -> list[SeenFilesystem]:
-        return [one for one in self.there.values() if one.tags.get(STAGE_TAG) == self._stage]
+        ours = (one for one in self.there.values() if one.tags.get(STAGE_TAG) == self._stage)
+        return [one for one in ours if FILESYSTEM_TAG in one.tags]
+
+    def make_with(self, cluster: Cluster) -> str:
+        """What a backend does that makes a filesystem with its cluster, and links it."""
+        fsx_id = f"fs-{len(self.there) + 0xC1:017x}"
+        tags = {STAGE_TAG: self._stage, CLUSTER_TAG: cluster.name, RECORD_TAG: cluster.mark}
+        self.there[fsx_id] = SeenFilesystem(fsx_id, "", "there", "AVAILABLE", tags=tags)
+        link = f"dra-{fsx_id.removeprefix('fs-')}"
+        self.links[link], self.linked_to[link] = SeenLink("there", "AVAILABLE"), fsx_id
+        self.by_itself[link] = False
+        return fsx_id
+
+    def made_with(self, cluster: Cluster) -> SeenFilesystem | None:
+        marks = {CLUSTER_TAG: cluster.name, RECORD_TAG: cluster.mark}
+        found = (one for one in self.there.values() if marks.items() <= one.tags.items())
+        return next(found, None)
+
+    def link_of(self, fsx_id: str) -> str:
+        return next((link for link, of in self.linked_to.items() if of == fsx_id), "")
 
     def used_bytes(self, fsx_id: str) -> int | None:
         return self.used

@@ -89,9 +89,9 @@ class QueueCloud:
 
 
 @contextmanager
-def queue_cloud(state_dir: Path) -> Iterator[QueueCloud]:
-    """Nothing of it is left afterwards."""
-    wanted = {f"TRAINYARD_LOCAL_{name}_SECONDS": value for name, value in QUICK.items()}
+def queue_cloud(state_dir: Path, **more: str) -> Iterator[QueueCloud]:
+    """Nothing of it is left afterwards. `more` are other variables of the server."""
+    wanted = {f"TRAINYARD_LOCAL_{name}_SECONDS": value for name, value in QUICK.items()} | more
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:

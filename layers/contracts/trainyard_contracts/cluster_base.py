@@ -192,6 +192,14 @@ class ClusterBase(Strict, ABC):
         """Each filesystem that its nodes mount: its id, or as `filesystem` has it."""
         return {self.filesystem} - {""}
 
+    @property
+    def archive(self) -> str:
+        """s3://BUCKET/PREFIX/ that a filesystem made with it is exported to before its deletion.
+
+        '' where there is none: what is made with it goes with it.
+        """
+        return ""
+
     def named_filesystems(self) -> Mapping[str, str]:
         """Names of filesystems of /v1/filesystems that it mounts, by the field that gives each."""
         return {}

@@ -168,8 +168,14 @@ class ParallelClusterSpec(SlurmCluster):
 
     @property
     def filesystem(self) -> str:
-        """The id of one that exists."""
-        return self.shared_storage[0].existing or ""
+        """The id of one that exists; one that is made anew of an archive has the same files."""
+        first = self.shared_storage[0]
+        return first.existing or (first.fsx.archive if first.fsx is not None else None) or ""
+
+    @property
+    def archive(self) -> str:
+        made = (one.fsx.archive for one in self.shared_storage if one.fsx is not None)
+        return next(filter(None, made), "")
 
     @property
     def filesystems(self) -> Collection[str]:

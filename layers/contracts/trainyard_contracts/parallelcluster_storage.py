@@ -108,6 +108,11 @@ class FsxStorage(Strict):
     repositories: list[Repository] = Field(
         default_factory=list, max_length=8, description="prefixes of buckets that it shows as files"
     )
+    archive: S3Source | None = Field(
+        default=None,
+        description="s3://BUCKET/PREFIX/ that the whole filesystem is linked to: what is there is "
+        "listed when it is made, and what it holds is exported there before the cluster is deleted",
+    )
     keep: bool = Field(default=False, description="it stays when the cluster is deleted")
 
     @rule
@@ -139,6 +144,13 @@ class FsxStorage(Strict):
             )
         if problem := _twice(self.repositories):
             raise ValueError(f"repositories: {problem}")
+        if self.archive and (self.repositories or self.import_path or self.export_path):
+            raise ValueError(
+                "archive: is the whole filesystem's one repository, so it cannot be beside "
+                "repositories, importPath and exportPath; remove them, or remove archive"
+            )
+        if self.archive and self.deployment == "SCRATCH_1":
+            raise ValueError("archive: is not for SCRATCH_1; use another deployment")
         if self.repositories and self.deployment == "SCRATCH_1":
             raise ValueError("repositories: are not for SCRATCH_1; use another deployment")
         if (self.import_path or self.export_path) and self.deployment == "PERSISTENT_2":
@@ -298,7 +310,11 @@ class SharedStorage(Strict):
         """What is imported, by the field that names it."""
         if self.fsx is None:
             return {}
-        older = {"importPath": self.fsx.import_path, "exportPath": self.fsx.export_path}
+        older = {
+            "importPath": self.fsx.import_path,
+            "exportPath": self.fsx.export_path,
+            "archive": self.fsx.archive,
+        }
         named = {f"fsx.{field}": source for field, source in older.items() if source}
         newer = {
             f"fsx.repositories.{at}.source": one.source

@@ -382,6 +382,14 @@ class Lustre(Protocol):
         """Filesystems that carry this deployment's tag."""
         ...
 
+    def made_with(self, cluster: Cluster) -> SeenFilesystem | None:
+        """The one that the backend made with this very cluster, by the tags that it handed on."""
+        ...
+
+    def link_of(self, fsx_id: str) -> str:
+        """The id of its link to the bucket that all of it is in; '' while there is none."""
+        ...
+
     def used_bytes(self, fsx_id: str) -> int | None:
         """What its files take, compressed; None where CloudWatch does not say."""
         ...

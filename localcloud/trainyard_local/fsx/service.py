@@ -169,6 +169,11 @@ class Fsx:
             self._later(lambda: self._delete(filesystem))
         return {"FileSystemId": filesystem.id, "Lifecycle": "DELETING"}
 
+    def remove(self, filesystem: Filesystem) -> None:
+        """At once, whatever runs on it: it goes with what it was made with."""
+        filesystem.lifecycle = "DELETING"
+        self._delete(filesystem)
+
     def _delete(self, filesystem: Filesystem) -> None:
         filesystem.link.unlink(missing_ok=True)
         with suppress(FileNotFoundError):

@@ -8,6 +8,7 @@ import secrets
 import shutil
 import subprocess
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -34,7 +35,7 @@ def new_instance_id() -> str:
     return f"i-{secrets.token_hex(9)[:17]}"
 
 
-class ClusterOfNodes:
+class ClusterOfNodes(ABC):
     """State under `lock`; slow work in threads of its own, which end when `closing` is set."""
 
     cloud: LocalCloud
@@ -54,37 +55,37 @@ class ClusterOfNodes:
         self.directory.mkdir(parents=True, exist_ok=True)
 
     @property
-    def name(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def name(self) -> str: ...
 
     @property
-    def arn(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def arn(self) -> str: ...
 
     @property
+    @abstractmethod
     def shared(self) -> Path:
         """The directory in the place of the shared filesystem."""
-        raise NotImplementedError
 
+    @abstractmethod
     def role(self, group: str) -> str:
         """Controller, Login or Compute."""
-        raise NotImplementedError
 
+    @abstractmethod
     def power_cut(self, node: Node) -> int:
         """Kill everything on the node at once."""
-        raise NotImplementedError
 
+    @abstractmethod
     def notice_later(self, node: Node) -> None:
         """What the service does, after a while, about an instance that does not answer."""
-        raise NotImplementedError
 
+    @abstractmethod
     def healed(self, node: Node) -> None:
         """The instance answers again."""
-        raise NotImplementedError
 
+    @abstractmethod
     def close(self) -> None:
         """End the cluster's processes and threads, remove its directory; safe to call again."""
-        raise NotImplementedError
 
     @property
     def directory(self) -> Path:

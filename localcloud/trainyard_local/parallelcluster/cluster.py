@@ -6,10 +6,12 @@ import logging
 import subprocess
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
+from trainyard_local.fsx.service import Fsx
 from trainyard_local.nodes.node import Node
-from trainyard_local.parallelcluster import boot, daemon, fleet, roles
+from trainyard_local.parallelcluster import boot, daemon, filesystem, fleet, roles
 from trainyard_local.parallelcluster.configuration import HEAD_NODE, Configuration
 from trainyard_local.parallelcluster.events import resource_changed, stack_changed
 from trainyard_local.parallelcluster.node import QueueNode
@@ -26,13 +28,18 @@ LOOK_SECONDS = 0.2
 _UP = ({"IDLE", "CLOUD"}, {"MIXED", "CLOUD"}, {"ALLOCATED", "CLOUD"})
 
 
+@dataclass
 class LocalCluster(Cluster):
     """Slow work is done in threads of its own, which end when `closing` is set."""
+
+    fsx: Fsx | None = None
 
     def create(self) -> None:
         """Runs in a thread; the outcome is the cluster's status."""
         try:
             stack_changed(self, "CREATE_IN_PROGRESS", "User Initiated")
+            if self.fsx is not None:
+                filesystem.make(self, self.fsx)
             self._begin()
             self._make_head_node()
             self._make_login_nodes()
@@ -41,6 +48,8 @@ class LocalCluster(Cluster):
                 self._complete()
         except boot.BootFailed as failed:
             self._fail("OnNodeConfiguredExecutionFailure", str(failed))
+        except filesystem.NotMade as failed:
+            self._fail("ClusterCreationFailure", str(failed))
         except Exception as error:
             if not self.closing.is_set():
                 log.warning("cluster %s could not be made", self.name, exc_info=error)
@@ -127,6 +136,7 @@ class LocalCluster(Cluster):
         stack_changed(self, "ROLLBACK_IN_PROGRESS", words)
         for node in self.members():
             self.terminate(node)
+        filesystem.end(self, self.fsx)
         stack_changed(self, "ROLLBACK_COMPLETE")
 
     # -- its nodes --------------------------------------------------------------------------------
@@ -193,5 +203,6 @@ class LocalCluster(Cluster):
         for group in groups | {pool.name for pool in self.configuration.pools}:
             roles.remove(self.cloud, boot.role_name(self, group))
         self.nodes.clear()
+        filesystem.end(self, self.fsx)
         self.ports.give_back([self.slurm.controller_port, *self.slurm.ports.values()])
         self.remove_directory()

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from trainyard_local.fsx.service import Fsx
 from trainyard_local.local_cloud import LocalCloud
 from trainyard_local.nodes.node import Node
 from trainyard_local.parallelcluster import roles, updates
@@ -39,8 +40,10 @@ class Missing(LookupError):
 class Clusters:
     """By their names."""
 
-    def __init__(self, cloud: LocalCloud, settings: Settings, ports: Ports) -> None:
-        self.cloud, self.settings, self.ports = cloud, settings, ports
+    def __init__(
+        self, cloud: LocalCloud, settings: Settings, ports: Ports, fsx: Fsx | None = None
+    ) -> None:
+        self.cloud, self.settings, self.ports, self.fsx = cloud, settings, ports, fsx
         self.lock = threading.RLock()
         self.clusters: dict[str, LocalCluster] = {}
 
@@ -101,7 +104,7 @@ class Clusters:
             if name in self.clusters:
                 raise BadRequest(f"Bad Request: Cluster {name} already exists")
             cluster = LocalCluster(
-                self.cloud, self.settings, self.ports, name, configuration, rollback
+                self.cloud, self.settings, self.ports, name, configuration, rollback, fsx=self.fsx
             )
             self.clusters[name] = cluster
         cluster.in_background(cluster.create)

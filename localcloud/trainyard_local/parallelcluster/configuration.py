@@ -67,6 +67,17 @@ class Pool:
 
 
 @dataclass(frozen=True)
+class MadeFilesystem:
+    """FSx for Lustre that is made with the cluster, in FSx's own words."""
+
+    name: str
+    request: Json
+    #: Of the whole filesystem; links of its directories are not made here.
+    links: tuple[Json, ...]
+    keep: bool
+
+
+@dataclass(frozen=True)
 class Configuration:
     """Of one cluster."""
 
@@ -80,10 +91,16 @@ class Configuration:
     storage: tuple[tuple[str, str], ...]
     #: The id of the first one, where it exists already.
     filesystem: str
+    made: MadeFilesystem | None
     slurm_settings: Mapping[str, str]
     idle_minutes: float | None
     tags: Mapping[str, str]
     boundary: str
+
+    @property
+    def made_first(self) -> bool:
+        """Whether it is the one that nodes have here: the first one."""
+        return self.made is not None and self.storage[0][0] == self.made.name
 
     def queue(self, name: str) -> Queue:
         return next(queue for queue in self.queues if queue.name == name)
@@ -122,6 +139,7 @@ def read(text: str, document: Json) -> Configuration:
         pools=tuple(map(_pool, (document.get("LoginNodes") or {}).get("Pools") or [])),
         storage=tuple((one["Name"], one["MountDir"]) for one in storage),
         filesystem=_existing(storage[0]) if storage else "",
+        made=_made(storage, scheduling["SlurmQueues"][0]),
         slurm_settings=settings,
         idle_minutes=slurm.get("ScaledownIdletime"),
         tags={tag["Key"]: tag["Value"] for tag in document.get("Tags") or []},
@@ -172,6 +190,41 @@ def _permissions(part: Json) -> Permissions:
             for one in iam.get("S3Access") or []
         ),
     )
+
+
+def _made(storage: Sequence[Json], queue: Json) -> MadeFilesystem | None:
+    """CloudFormation asks FSx for it, in the first subnet of the queues."""
+    for one in storage:
+        settings = one.get("FsxLustreSettings")
+        if settings is None or settings.get("FileSystemId"):
+            continue
+        lustre = {
+            "DeploymentType": settings.get("DeploymentType", "SCRATCH_2"),
+            "PerUnitStorageThroughput": settings.get("PerUnitStorageThroughput"),
+        }
+        request = {
+            "FileSystemType": "LUSTRE",
+            "StorageCapacity": settings["StorageCapacity"],
+            "StorageType": settings.get("StorageType", "SSD"),
+            "SubnetIds": list(queue["Networking"]["SubnetIds"])[:1],
+            "LustreConfiguration": {k: v for k, v in lustre.items() if v is not None},
+        }
+        links = tuple(map(_link, settings.get("DataRepositoryAssociations") or []))
+        whole = tuple(link for link in links if link["FileSystemPath"] == "/")
+        return MadeFilesystem(
+            one["Name"], request, whole, settings.get("DeletionPolicy") == "Retain"
+        )
+    return None
+
+
+def _link(given: Json) -> Json:
+    policies = {
+        name: {"Events": given[name]}
+        for name in ("AutoImportPolicy", "AutoExportPolicy")
+        if given.get(name)
+    }
+    wanted = ("FileSystemPath", "DataRepositoryPath", "BatchImportMetaDataOnCreate")
+    return {**{key: given[key] for key in wanted if key in given}, "S3": policies}
 
 
 def _existing(storage: Json) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trainyard_local.fsx.service import Fsx
 from trainyard_local.local_cloud import LocalCloud
 from trainyard_local.parallelcluster import ec2, metadata, rest, send_command
 from trainyard_local.parallelcluster.cluster import LocalCluster
@@ -23,11 +24,13 @@ def all_of(cloud: LocalCloud) -> list[LocalCluster]:
     return found.all() if found is not None else []
 
 
-def install(cloud: LocalCloud, ports: Ports, settings: Settings | None = None) -> Clusters:
-    """Call once for a server."""
+def install(
+    cloud: LocalCloud, ports: Ports, settings: Settings | None = None, fsx: Fsx | None = None
+) -> Clusters:
+    """Call once for a server. Without FSx, what is made with a cluster is a mere directory."""
     (cloud.state_dir / "clusters").mkdir(parents=True, exist_ok=True)
     short_link(cloud.state_dir)
-    clusters = Clusters(cloud, settings or Settings.from_env(), ports)
+    clusters = Clusters(cloud, settings or Settings.from_env(), ports, fsx)
     _installed[id(cloud)] = clusters
     cloud.paths[rest.PREFIX] = rest.Api(clusters).handle
     cloud.paths[metadata.PREFIX] = metadata.Metadata(clusters).handle

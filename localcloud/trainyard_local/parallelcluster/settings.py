@@ -42,6 +42,9 @@ class Settings:
             capacity_seconds=seconds("NO_CAPACITY", cls.capacity_seconds),
             bootstrap_seconds=seconds("BOOTSTRAP", cls.bootstrap_seconds),
             spot_notice_seconds=seconds("SPOT_NOTICE", cls.spot_notice_seconds),
+            protected_failures=int(
+                environ.get("TRAINYARD_LOCAL_PROTECTED_FAILURES", str(cls.protected_failures))
+            ),
             duplicate_events=environ.get("TRAINYARD_LOCAL_DUPLICATE_EVENTS") == "1",
             capacity=Capacity(
                 filter(None, environ.get("TRAINYARD_LOCAL_WITHOUT_CAPACITY", "").split(","))

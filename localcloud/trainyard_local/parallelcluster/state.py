@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from trainyard_local.fsx.state import Filesystem
 from trainyard_local.local_cloud import LocalCloud
 from trainyard_local.nodes.cluster import ClusterOfNodes, free_address, new_id, new_instance_id
 from trainyard_local.nodes.node import Node
@@ -52,6 +53,8 @@ class Cluster(ClusterOfNodes):
     created_at: datetime = field(default_factory=now)
     updated_at: datetime = field(default_factory=now)
     nodes: dict[str, Node] = field(default_factory=dict)
+    #: The one that was made with it.
+    filesystem: Filesystem | None = None
     #: Of the stack, the oldest first.
     stack_events: list[dict[str, Any]] = field(default_factory=list)
     session_cuts: deque[tuple[str, str]] = field(default_factory=deque)
@@ -91,6 +94,8 @@ class Cluster(ClusterOfNodes):
         """A filesystem that exists outlives its clusters, and is the same for all that name it."""
         if known := self.configuration.filesystem:
             return self.cloud.state_dir / "fsx" / hashlib.sha256(known.encode()).hexdigest()[:16]
+        if self.filesystem is not None and self.configuration.made_first:
+            return self.filesystem.directory
         return self.directory / "shared"
 
     @property

@@ -6,15 +6,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import ClassVar
 
-from tests.conformance import slurm
-from tests.conformance.adapter import Adapter
+from tests.conformance.slurm import OnSlurm
 from tests.support.spec_parts import cluster_spec
 from tests.support.system import Json, System
 
 SCARCE = "ml.p5.48xlarge"
 
 
-class HyperPod(Adapter):
+class HyperPod(OnSlurm):
     """A controller, two workers and a spare."""
 
     name: ClassVar[str] = "hyperpod"
@@ -28,33 +27,17 @@ class HyperPod(Adapter):
         ways = [{"instanceTypes": [SCARCE], "tryForSeconds": 1}, {"instanceType": "ml.m5.xlarge"}]
         return {**self.cluster(name), "capacity": ways}
 
-    def kill_worker(self, system: System, run: Json) -> None:
-        system.fault("kill-process", run["clusterName"], run=run["id"])
-
-    def lose_node(self, system: System, run: Json) -> None:
-        lost = system.node(run["clusterName"], run["attempts"][-1]["nodes"][-1])
-        system.fault("kill-node", run["clusterName"], node=lost["instanceId"])
-
-    def tear(self, system: System, run: Json, checkpoint: Json) -> None:
-        slurm.tear(system.run_dir(run["id"]), checkpoint)
-
     @contextmanager
     def refused(self, system: System) -> Iterator[str]:
         with system.denied("StepsRole", "sagemaker:CreateCluster"):
             yield "sagemaker:CreateCluster"
 
-    @contextmanager
-    def spoiled_export(self, system: System, run: Json) -> Iterator[None]:
-        path = f"/trainyard/trainyard/{run['clusterName']}/"
-        with slurm.nodes_may_not_export(system, run, path):
-            yield
+    def roles(self, run: Json) -> str:
+        return f"/trainyard/trainyard/{run['clusterName']}/"
 
     def left(self, system: System, cluster: Json) -> list[str]:
         known = [name for name in system.backend_clusters() if name == cluster["name"]]
-        return [*known, *slurm.files_and_processes(system, cluster)]
-
-    def keeps(self, system: System, run: Json) -> list[str]:
-        return slurm.checkpoints(system.run_dir(run["id"]))
+        return [*known, *super().left(system, cluster)]
 
 
 ADAPTER = HyperPod()

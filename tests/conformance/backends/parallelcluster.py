@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import ClassVar
 
-from tests.conformance import slurm
-from tests.conformance.adapter import Adapter
+from tests.conformance.slurm import OnSlurm
 from tests.support.system import Json, System
 
 #: Of the head node. Nodes of a queue that lack are asked for again as long as the run waits.
@@ -15,7 +14,7 @@ SCARCE = "c5.24xlarge"
 SUBNET = "subnet-0123456789abcdef0"
 
 
-class ParallelCluster(Adapter):
+class ParallelCluster(OnSlurm):
     """A head node and a queue of three nodes that run: two for the job, and a spare."""
 
     name: ClassVar[str] = "parallelcluster"
@@ -50,20 +49,10 @@ class ParallelCluster(Adapter):
         head = {"instanceType": SCARCE, "subnetId": SUBNET}
         return {**self.cluster(name), "headNode": head}
 
-    def kill_worker(self, system: System, run: Json) -> None:
-        system.fault("kill-process", run["clusterName"], run=run["id"])
-
-    def lose_node(self, system: System, run: Json) -> None:
-        lost = system.node(run["clusterName"], run["attempts"][-1]["nodes"][-1])
-        system.fault("kill-node", run["clusterName"], node=lost["instanceId"])
-
     def take_back(self, system: System, run: Json) -> None:
         """EC2 gives notice to one of the run's nodes, which is a spot instance."""
         lost = system.node(run["clusterName"], run["attempts"][-1]["nodes"][-1])
         system.fault("interrupt-spot", run["clusterName"], node=lost["instanceId"])
-
-    def tear(self, system: System, run: Json, checkpoint: Json) -> None:
-        slurm.tear(system.run_dir(run["id"]), checkpoint)
 
     @contextmanager
     def refused(self, system: System) -> Iterator[str]:
@@ -71,17 +60,9 @@ class ParallelCluster(Adapter):
         with system.denied("StepsRole", "execute-api:Invoke", creates):
             yield "execute-api:Invoke"
 
-    @contextmanager
-    def spoiled_export(self, system: System, run: Json) -> Iterator[None]:
+    def roles(self, run: Json) -> str:
         # ParallelCluster makes the roles of all clusters below one path; the policy names the run.
-        with slurm.nodes_may_not_export(system, run, "/parallelcluster/"):
-            yield
-
-    def left(self, system: System, cluster: Json) -> list[str]:
-        return slurm.files_and_processes(system, cluster)
-
-    def keeps(self, system: System, run: Json) -> list[str]:
-        return slurm.checkpoints(system.run_dir(run["id"]))
+        return "/parallelcluster/"
 
 
 ADAPTER = ParallelCluster()

@@ -248,6 +248,31 @@ MISTAKES: list[tuple[Json, str, str]] = [
         "sharedStorage.0.fsx",
         "importPath: is not for deployment PERSISTENT_2",
     ),
+    (
+        fsx(
+            capacityGib=1200,
+            archive="s3://lab/a/",
+            repositories=[{"source": "s3://corpus/b/", "path": "/b"}],
+        ),
+        "sharedStorage.0.fsx",
+        "archive: is the whole filesystem's one repository",
+    ),
+    (
+        fsx(capacityGib=1200, archive="s3://lab/a/", importPath="s3://corpus/b/"),
+        "sharedStorage.0.fsx",
+        "archive: is the whole filesystem's one repository",
+    ),
+    (
+        fsx(capacityGib=1200, archive="s3://lab/a/", deployment="SCRATCH_1"),
+        "sharedStorage.0.fsx",
+        "archive: is not for SCRATCH_1",
+    ),
+    (
+        fsx(fileSystemId="fs-0123456789abcdef0", archive="s3://lab/a/"),
+        "sharedStorage.0.fsx",
+        "fileSystemId: is of a filesystem that exists",
+    ),
+    (fsx(capacityGib=1200, archive="lab/a"), "sharedStorage.0.fsx.archive", "s3://"),
     (spec(iamPolicies=["AdministratorAccess"]), "iamPolicies.0", "must be the ARN of a policy"),
     (
         spec(iamPolicies=["arn:aws:iam::111122223333:policy/mine"]),
@@ -334,6 +359,13 @@ def test_what_a_run_may_read_is_what_the_spec_names() -> None:
         "s3Access.0.bucket": "corpus",
     }
     assert made.lacks_network() is None
+
+
+def test_a_filesystem_of_an_archive_is_the_same_for_each_cluster_that_is_made_of_it() -> None:
+    archived = read(fsx(capacityGib=1200, archive="s3://lab/a/"))
+    assert (archived.archive, archived.filesystem) == ("s3://lab/a/", "s3://lab/a/")
+    assert archived.filesystems == set(), "it is none that exists"
+    assert read(fsx(capacityGib=1200)).archive == read(fsx(capacityGib=1200)).filesystem == ""
 
 
 def test_another_filesystem_cannot_be_given_to_it() -> None:

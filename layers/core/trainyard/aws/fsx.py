@@ -14,8 +14,9 @@ from trainyard.aws.refusals import Refusal, translated
 from trainyard.domain import errors
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.filesystems import Life, TaskEnd, TaskLife
+from trainyard.domain.records import Cluster
 from trainyard.ports import BackendRequest, Clock, SeenFilesystem, SeenLink
-from trainyard_contracts.places import FILESYSTEM_TAG, RECORD_TAG, STAGE_TAG
+from trainyard_contracts.places import CLUSTER_TAG, FILESYSTEM_TAG, RECORD_TAG, STAGE_TAG
 
 _LOG = logging.getLogger(__name__)
 #: FileSystemLifecycle. One that is UPDATING or MISCONFIGURED can be read and written.
@@ -88,7 +89,8 @@ class Fsx:
 
     def link(self, filesystem: Filesystem) -> str:
         request = fsx_requests.link(filesystem, self._stage, filesystem.fsx_id or "")
-        found = self._associations(filesystem)
+        links = self._links(filesystem.fsx_id or "")
+        found = [one for one in links if one["Lifecycle"] != "FAILED"]
         if found:
             return str(found[0]["AssociationId"])
         answer = _asked(
@@ -152,6 +154,15 @@ class Fsx:
         except errors.NotFound:
             return
 
+    def made_with(self, cluster: Cluster) -> SeenFilesystem | None:
+        tags = {STAGE_TAG: self._stage, CLUSTER_TAG: cluster.name, RECORD_TAG: cluster.mark}
+        found = map(_seen, self._all(self._fsx.describe_file_systems, "FileSystems"))
+        return next((one for one in found if tags.items() <= one.tags.items()), None)
+
+    def link_of(self, fsx_id: str) -> str:
+        whole = [one for one in self._links(fsx_id) if one.get("FileSystemPath") == "/"]
+        return str(whole[0]["AssociationId"]) if whole else ""
+
     def tagged(self) -> builtins.list[SeenFilesystem]:
         # What ParallelCluster makes for a cluster of ours has the stack's tag, and no name of ours.
         found = map(_seen, self._all(self._fsx.describe_file_systems, "FileSystems"))
@@ -179,12 +190,12 @@ class Fsx:
         points = sorted(answer["Datapoints"], key=lambda point: point["Timestamp"])
         return int(points[-1]["Sum"]) if points else None
 
-    def _associations(self, filesystem: Filesystem) -> list[Any]:
-        filters = [{"Name": "file-system-id", "Values": [filesystem.fsx_id]}]
+    def _links(self, fsx_id: str) -> list[Any]:
+        filters = [{"Name": "file-system-id", "Values": [fsx_id]}]
         found = self._all(
             self._fsx.describe_data_repository_associations, "Associations", Filters=filters
         )
-        return [one for one in found if one["Lifecycle"] not in ("DELETING", "FAILED")]
+        return [one for one in found if one["Lifecycle"] != "DELETING"]
 
     def _all(self, operation: Callable[..., Any], member: str, **request: Any) -> Iterator[Any]:
         token: str | None = None

@@ -5,13 +5,21 @@ They are the lifecycle scripts and our Python packages, as the layers unpack the
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal, Protocol, TypedDict
+
+from typing_extensions import Required, Unpack
 
 import trainyard_contracts
 from trainyard.ports import Blobs
+from trainyard_contracts import places
+from trainyard_contracts.cluster_parts import SharedFilesystem
+from trainyard_contracts.files import ClusterFile, WorkerGroup
+from trainyard_contracts.slurm_cluster import SlurmCluster
 
 _PARALLEL = 8
 
@@ -64,6 +72,59 @@ class BundleSources:
             for prefix, tree in trees.items()
             for path in _sources(tree)
         }
+
+
+class Deployed(Protocol):
+    """What a backend's settings have that every node needs."""
+
+    @property
+    def region(self) -> str: ...
+    @property
+    def event_bus(self) -> str: ...
+    @property
+    def bucket(self) -> str: ...
+    @property
+    def secret_prefix(self) -> str: ...
+    @property
+    def heartbeat_seconds(self) -> float: ...
+    @property
+    def link_port(self) -> int: ...
+
+
+class Nodes(TypedDict, total=False):
+    """What each backend says itself."""
+
+    shared_filesystem: SharedFilesystem
+    shared_path: str
+    slurm_setup: Required[Literal["SlurmConfig", "ProvisioningParameters", "BackendsOwn"]]
+    controller_group: Required[str]
+    worker_groups: Required[list[WorkerGroup]]
+    expected_workers: Required[int]
+
+
+def cluster_file(
+    name: str, spec: SlurmCluster, deployed: Deployed, **nodes: Unpack[Nodes]
+) -> ClusterFile:
+    """What each node of the cluster reads first."""
+    return ClusterFile(
+        cluster_name=name,
+        region=deployed.region,
+        event_bus=deployed.event_bus,
+        data_bucket=deployed.bucket,
+        runs_prefix=places.runs_prefix(name),
+        secret_name=places.agent_key_secret(deployed.secret_prefix, name),
+        heartbeat_seconds=deployed.heartbeat_seconds,
+        link_port=deployed.link_port,
+        environment=spec.environment,
+        users=spec.users,
+        s3_mounts=spec.s3_mounts,
+        **nodes,
+    )
+
+
+def as_file(content: Any) -> bytes:
+    """A document of the bundle, as people and programs read it."""
+    return (json.dumps(content, indent=2) + "\n").encode()
 
 
 def sizes(sources: BundleSources, generated: Mapping[str, bytes], prefix: str) -> dict[str, int]:

@@ -34,6 +34,7 @@ LIFECYCLE_FAILURES = 3
 #: A node whose Slurm daemon does not run for so long ends the making of a cluster: something starts
 #: the daemon anew in less than a second each time, so it will not run by itself any more.
 SLURM_DOWN_SECONDS = 300
+RESTORING = "Its nodes are ready; FSx lists what the archive holds."
 #: The agents' check of the Slurm daemon.
 SLURM_CHECK = "slurm-daemon"
 
@@ -77,7 +78,7 @@ def judge(
         return _turn(cluster.not_before, now)
     if cluster.spec.nodes_come_with_jobs and cluster.arn is not None:
         return ClusterDecision("ready", "Its nodes come with each job: there is none to wait for.")
-    if book.of(ClusterReady):
+    if book.of(ClusterReady) and not cluster.restoring:
         return ClusterDecision("ready", "Every node joined Slurm and its agent is linked.")
     deadline = cluster.try_until or cluster.created_at + timedelta(seconds=deadline_seconds)
     found = _failure(cluster, book, seen, now, deadline)
@@ -87,7 +88,7 @@ def judge(
     left = max(1, min(LOOK_SECONDS, int((next_look - now).total_seconds()) + 1))
     return ClusterDecision(
         "await",
-        _reason(book, seen),
+        RESTORING if book.of(ClusterReady) else _reason(book, seen),
         in_service=seen is not None and seen.status == BackendStatus.IN_SERVICE,
         timeout_seconds=left,
     )

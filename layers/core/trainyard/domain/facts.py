@@ -71,6 +71,15 @@ class ClusterDeleted(Fact):
     generation: int | None = None
 
 
+class ArchiveEnded(Fact):
+    """The cluster's own filesystem was exported to its archive before a deletion, or was not."""
+
+    verified: bool = False
+    number: int = 1
+    generation: int | None = None
+    words: str = ""
+
+
 class ClusterLost(Fact):
     """The controller is silent, and AWS says that it is gone, too."""
 
@@ -169,7 +178,7 @@ class IdleAndSilent(Fact):
 OWN: tuple[type[Fact], ...] = (
     ClusterFailed, CapacityTried, CapacityRefused, ClusterDeleted, ClusterLost, ClusterState,
     ClusterEvent, LifecycleFailed, NodeHealth, CancelRequested, ExportRequested, ResumeRequested,
-    UnsavedRun, SavedRun, IdleAndSilent, JobStage, JobEnded,
+    UnsavedRun, SavedRun, IdleAndSilent, JobStage, JobEnded, ArchiveEnded,
 )  # fmt: skip
 #: Those that say of which attempt they are, and of which run.
 OF_AN_ATTEMPT = (RunEvent, MeetingEvent, JobStage, JobEnded)

@@ -8,6 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from trainyard.domain.archive_records import FilesystemExport
 from trainyard.domain.records import Problem, Record, TimelineEntry
 from trainyard_contracts.cluster_parts import Mountable
 from trainyard_contracts.filesystems import REPORTS, FilesystemSpec
@@ -23,29 +24,8 @@ FilesystemStatus = Literal[
     "Deleted",
     "Failed",
 ]
-AskedBy = Literal["person", "schedule", "deletion"]
 #: Lines that a record keeps; the oldest go.
 MOST_LINES = 100
-
-
-class FilesystemExport(Record):
-    """One copy of what changed, into the repository; only 'verified' permits a deletion."""
-
-    number: int
-    asked_by: AskedBy
-    state: Literal["requested", "running", "verified", "failed"] = "requested"
-    requested_at: datetime
-    started_at: datetime | None = None
-    ended_at: datetime | None = None
-    task_id: str | None = None
-    files: int = 0
-    failed_files: int = 0
-    report: str = ""
-    reason: str = ""
-
-    @property
-    def over(self) -> bool:
-        return self.state in ("verified", "failed")
 
 
 class Use(Record):

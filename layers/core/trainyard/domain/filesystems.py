@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from trainyard.domain.filesystem_records import AskedBy, Filesystem, FilesystemExport
+from trainyard.domain.archive_records import AskedBy, FilesystemExport
+from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.problems import problem
 from trainyard.domain.words import counted
 

@@ -288,6 +288,7 @@ KINDS: dict[type[Fact], Kind] = {
     ),
     facts.CapacityTried: _kind(_tried, "cluster"),
     facts.CapacityRefused: _kind(_no_capacity),
+    facts.ArchiveEnded: _kind(lambda fact: fact.words, "teardown", "deleted"),
     facts.ClusterLost: _kind(lambda fact: fact.reason, "cluster", "outcome", "export"),
     facts.ClusterDeleted: _kind(
         lambda fact: f"Cluster '{fact.cluster_name}' is deleted.",

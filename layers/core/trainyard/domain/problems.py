@@ -28,6 +28,11 @@ TEXTS: dict[str, tuple[str, str]] = {
         "Read the reason in the detail; delete it (trainyard filesystem delete NAME), correct the "
         "specification and create it again.",
     ),
+    "archive-failed": (
+        "The cluster is kept, for its filesystem could not be archived",
+        "Read the reason in the detail, correct it, and delete the cluster again: trainyard "
+        "cluster delete NAME. With --force what its filesystem holds is given up.",
+    ),
     "filesystem-export-failed": (
         "The filesystem's export is not complete",
         "Read the reason and the report that the detail names, correct it, and export again: "

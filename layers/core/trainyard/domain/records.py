@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from trainyard.domain.archive_records import Archive
 from trainyard.domain.states import NodeState
 from trainyard_contracts import places
 from trainyard_contracts.base import Lenient
@@ -373,6 +374,9 @@ class Cluster(Record):
     delete_forced: bool = Field(
         default=False, description="a person gave up what only it holds, and people's jobs on it"
     )
+    archive: Archive | None = Field(
+        default=None, description="of its own filesystem, where the spec names an archive"
+    )
     machine_tries: int = Field(
         default=0, description="restarts of its state machines; part of their execution names"
     )
@@ -398,6 +402,31 @@ class Cluster(Record):
     def mark(self) -> str:
         """The value of RECORD_TAG: the record's generation and the moment at which it was made."""
         return mark_of(self.generation, self.created_at)
+
+    @property
+    def restoring(self) -> bool:
+        """What its archive holds is not listed yet, as far as is known."""
+        return bool(self.spec.archive) and (
+            self.archive is None or self.archive.restored_at is None
+        )
+
+    @property
+    def unarchived(self) -> bool:
+        """Its own filesystem may hold what its archive does not."""
+        if not self.spec.archive or self.ready_at is None or self.delete_forced:
+            return False
+        export = self.archive.export if self.archive is not None else None
+        return export is None or export.state != "verified"
+
+    def tags(self, stage: str) -> dict[str, str]:
+        """Of all that a backend makes for it: the user's, and those by which we know ours."""
+        ours = {
+            places.STAGE_TAG: stage,
+            places.CLUSTER_TAG: self.name,
+            places.RECORD_TAG: self.mark,
+        }
+        run = {places.RUN_TAG: self.owner_run} if self.owner_run else {}
+        return {**self.spec.tags, **ours, **run}
 
     def is_marked(self, tags: Mapping[str, str]) -> bool:
         """Whether these tags are of the very cluster that was asked for with this record."""

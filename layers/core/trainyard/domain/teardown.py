@@ -33,6 +33,8 @@ def blocker(
         )
     if cluster.delete_forced:
         return None
+    if reason := _not_archived(cluster):
+        return reason
     holders = unsaved_runs(cluster, cluster_facts)
     if holders:
         return (
@@ -42,6 +44,16 @@ def blocker(
     if others is not None and (others.running or others.queued):
         return f"Cluster '{cluster.name}' is used by people: {_jobs(others)}."
     return None
+
+
+def _not_archived(cluster: Cluster) -> str | None:
+    archive = cluster.archive
+    if archive is None or archive.export is None or not archive.kept:
+        return None
+    return (
+        f"What lies on the own filesystem of cluster '{cluster.name}' could not be exported to "
+        f"{cluster.spec.archive}: {archive.export.reason.rstrip('.')}."
+    )
 
 
 def users_of(active_runs: Iterable[Run]) -> list[str]:

@@ -10,7 +10,8 @@ from pydantic import Field
 from trainyard.app.filesystems.create_filesystem import FilesystemPlan
 from trainyard.app.filesystems.show_filesystem import Shown
 from trainyard.domain import filesystem_records as records
-from trainyard.domain.filesystem_records import AskedBy, FilesystemStatus
+from trainyard.domain.archive_records import AskedBy, FilesystemExport
+from trainyard.domain.filesystem_records import FilesystemStatus
 from trainyard.http.views import Problem, TimelineEntry, View
 from trainyard_contracts.filesystems import FilesystemSpec
 
@@ -33,7 +34,7 @@ class FilesystemExportView(View):
     reason: str
 
     @classmethod
-    def maybe(cls, export: records.FilesystemExport | None) -> Self | None:
+    def maybe(cls, export: FilesystemExport | None) -> Self | None:
         return cls.of(export) if export is not None else None
 
 

@@ -15,6 +15,7 @@ from trainyard.domain.errors import (
 from trainyard.domain.records import Cluster
 from trainyard.ports import Ports
 from trainyard_contracts.cluster_specs import ClusterSpec
+from trainyard_contracts.inputs import S3Prefix
 
 
 def create_cluster(
@@ -37,6 +38,7 @@ def create_cluster(
     record = _record(ports, named, [], owner_run, idempotency_key)
     stored = _repeated(ports, record)
     if stored is None:
+        _check_archive(ports, named)
         given = attach.attached(ports, named)
         warnings = attach.warnings(ports, named)
         record = _record(ports, given, warnings, owner_run, idempotency_key)
@@ -105,6 +107,23 @@ def _check_mounts(ports: Ports, spec: ClusterSpec, prefix: str) -> None:
                 f"{prefix}{name}",
                 f"'{bucket}' is Trainyard's own bucket, with every cluster's runs; "
                 "copy what is needed to another one",
+            )
+
+
+def _check_archive(ports: Ports, spec: ClusterSpec) -> None:
+    """Refuse an archive that another cluster will export to, for one would cover the other's."""
+    if not spec.archive:
+        return
+    mine = S3Prefix.of(spec.archive)
+    for other in ports.clusters.active():
+        if other.name == spec.name or not other.spec.archive:
+            continue
+        theirs = S3Prefix.of(other.spec.archive)
+        if mine.holds(theirs) or theirs.holds(mine):
+            raise _refused(
+                "sharedStorage.fsx.archive",
+                f"cluster '{other.name}' has {theirs} for its archive; use another prefix, or "
+                "delete that cluster first",
             )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from trainyard.app.clusters.cluster_tries import give_up
 from trainyard.app.clusters.cluster_use import blocker_of
 from trainyard.app.clusters.create_cluster import start_teardown
+from trainyard.app.filesystems.archives import may_be_tried_again
 from trainyard.domain.errors import ClusterInUse, RecordUnreadable
 from trainyard.domain.records import Cluster
 from trainyard.domain.teardown import users_of
@@ -27,6 +28,7 @@ def delete_cluster(ports: Ports, name: str, *, force: bool = False) -> Cluster:
     cluster = ports.clusters.get(name)
     if cluster.status == "Deleted":
         return cluster
+    cluster = may_be_tried_again(ports, cluster)
     if force and not cluster.delete_forced:
         cluster = cluster.changed(delete_forced=True)
     reason = blocker_of(ports, cluster)

@@ -113,7 +113,7 @@ def _serve(ports: Ports, filesystem: Filesystem) -> Filesystem | None:
         gone = filesystem.changed(status="Deleted", problem=found)
         return gone.told(now, "FilesystemLost", found.detail)
     if filesystems.in_progress(filesystem):
-        return _export(ports, filesystem)
+        return export_step(ports, filesystem)
     if filesystem.paused:
         return _exports_itself(ports, filesystem, on=True)
     if filesystems.due(filesystem, now):
@@ -121,7 +121,8 @@ def _serve(ports: Ports, filesystem: Filesystem) -> Filesystem | None:
     return None
 
 
-def _export(ports: Ports, filesystem: Filesystem) -> Filesystem | None:
+def export_step(ports: Ports, filesystem: Filesystem) -> Filesystem | None:
+    """Begin the export that is asked for, or note its end; None if there is nothing new."""
     export = filesystem.export
     assert export is not None
     if export.task_id is None:
@@ -170,7 +171,7 @@ def _archive(ports: Ports, filesystem: Filesystem) -> Filesystem | None:
     export, now = filesystem.export, ports.clock.now()
     assert export is not None
     if not export.over:
-        return _export(ports, filesystem)
+        return export_step(ports, filesystem)
     if export.state == "verified":
         words = "What it held is exported and verified; it is deleted."
         return filesystem.changed(status="Deleting").told(now, "DeletionStarted", words)

@@ -18,6 +18,7 @@ from trainyard.app.facts.waking import wake, wake_cluster
 from trainyard.app.machines.cluster.cluster_fail import cluster_fail
 from trainyard.app.machines.inputs import StepInput
 from trainyard.app.runs.submit_run import start_run
+from trainyard.app.sweep.archives import archive_step
 from trainyard.app.sweep.ask_backends import Unanswered, ask_each
 from trainyard.app.sweep.filesystems import filesystem_step, filesystems, unknown_filesystem
 from trainyard.app.sweep.filesystems import unknown as unknown_filesystems
@@ -497,6 +498,7 @@ DUTIES: tuple[
     (_runs, dead_run),
     (_clusters, dead_machine),
     (_clusters, silent_controller),
+    (_clusters, archive_step),
     (_clusters, idle_cluster),
     (_clusters, overdue_teardown),
     (_clusters, stray_job),

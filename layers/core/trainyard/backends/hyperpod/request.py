@@ -5,19 +5,18 @@ Pure, so that `dryrun` shows exactly what is sent.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel
 
+from trainyard.backends import lifecycle_bundle
 from trainyard.domain import names
 from trainyard.domain.records import Cluster
 from trainyard_contracts import places
 from trainyard_contracts.cluster_parts import SharedFilesystem
 from trainyard_contracts.files import ClusterFile, WorkerGroup
 from trainyard_contracts.hyperpod import HyperPodClusterSpec, InstanceGroup
-from trainyard_contracts.places import CLUSTER_TAG, RECORD_TAG, RUN_TAG, STAGE_TAG
 
 ENTRY_SCRIPT = "on_create.sh"
 LINK_PORT = 7470
@@ -69,7 +68,7 @@ def create_cluster_request(cluster: Cluster, settings: HyperPodSettings) -> dict
         "NodeRecovery": spec.node_recovery,
         "VpcConfig": network(spec, settings),
         "Tags": [
-            {"Key": key, "Value": value} for key, value in tags(cluster, settings.stage).items()
+            {"Key": key, "Value": value} for key, value in cluster.tags(settings.stage).items()
         ],
     }
     if spec.slurm_setup == "SlurmConfig":
@@ -79,30 +78,13 @@ def create_cluster_request(cluster: Cluster, settings: HyperPodSettings) -> dict
     return request
 
 
-def tags(cluster: Cluster, stage: str) -> dict[str, str]:
-    """The user's tags, and those by which we know what is ours."""
-    ours = {STAGE_TAG: stage, CLUSTER_TAG: cluster.name, RECORD_TAG: cluster.mark}
-    return {
-        **cluster.spec.tags,
-        **ours,
-        **({RUN_TAG: cluster.owner_run} if cluster.owner_run else {}),
-    }
-
-
 def cluster_file(cluster: Cluster, settings: HyperPodSettings) -> ClusterFile:
     """What each node of the cluster reads first."""
     spec = own_spec(cluster)
-    return ClusterFile(
-        cluster_name=cluster.name,
-        region=settings.region,
-        event_bus=settings.event_bus,
-        data_bucket=settings.bucket,
-        runs_prefix=places.runs_prefix(cluster.name),
-        secret_name=places.agent_key_secret(settings.secret_prefix, cluster.name),
-        heartbeat_seconds=settings.heartbeat_seconds,
-        environment=spec.environment,
-        users=spec.users,
-        s3_mounts=spec.s3_mounts,
+    return lifecycle_bundle.cluster_file(
+        cluster.name,
+        spec,
+        settings,
         shared_filesystem=spec.shared_filesystem.changed(filesystem=None),
         slurm_setup=spec.slurm_setup,
         controller_group=_names(spec, "controller")[0],
@@ -111,7 +93,6 @@ def cluster_file(cluster: Cluster, settings: HyperPodSettings) -> ClusterFile:
             for group in _workers(spec)
         ],
         expected_workers=spec.worker_count(),
-        link_port=settings.link_port,
     )
 
 
@@ -142,9 +123,7 @@ def generated_files(cluster: Cluster, settings: HyperPodSettings) -> dict[str, b
     files = {places.CLUSTER_FILE: _wire(cluster_file(cluster, settings))}
     if own_spec(cluster).slurm_setup == "ProvisioningParameters":
         files["provisioning_parameters.json"] = provisioning_parameters(own_spec(cluster))
-    return {
-        path: (json.dumps(content, indent=2) + "\n").encode() for path, content in files.items()
-    }
+    return {path: lifecycle_bundle.as_file(content) for path, content in files.items()}
 
 
 def _wire(part: BaseModel) -> dict[str, Any]:

@@ -14,26 +14,21 @@ from trainyard.backends.hyperpod.request import (
     network,
     own_spec,
 )
+from trainyard.backends.sagemaker_role import (
+    TRUST,
+    agent_key,
+    allow,
+    images,
+    job_secrets,
+    metrics,
+    report_facts,
+)
 from trainyard.domain import names
 from trainyard.domain.records import Cluster
 from trainyard.ports import NodeRole
 from trainyard_contracts import places
-from trainyard_contracts.events import SOURCE
 from trainyard_contracts.inputs import S3Prefix
 from trainyard_contracts.places import CLUSTER_TAG, STAGE_TAG
-
-#: The account of AWS's Deep Learning Containers in most regions.
-AWS_IMAGES = "763104351884"
-_TRUST = {
-    "Version": "2012-10-17",
-    "Statement": [
-        {
-            "Effect": "Allow",
-            "Principal": {"Service": "sagemaker.amazonaws.com"},
-            "Action": "sts:AssumeRole",
-        }
-    ],
-}
 
 
 def node_role(cluster: Cluster, settings: HyperPodSettings) -> NodeRole:
@@ -41,7 +36,7 @@ def node_role(cluster: Cluster, settings: HyperPodSettings) -> NodeRole:
         name=names.node_role(settings.stage, cluster.name, cluster.generation),
         path=names.node_role_path(settings.stage, cluster.name, cluster.generation),
         boundary=settings.node_boundary_arn,
-        trust=_TRUST,
+        trust=TRUST,
         policy={"Version": "2012-10-17", "Statement": _statements(cluster, settings)},
         tags={STAGE_TAG: settings.stage, CLUSTER_TAG: cluster.name},
     )
@@ -51,71 +46,35 @@ def _statements(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, 
     bucket = f"{_partition(settings)}:s3:::{settings.bucket}"
     runs = f"{bucket}/{places.runs_prefix(cluster.name)}"
     synced = f"{bucket}/{places.SYNC}/{cluster.name}"
-    secret = places.agent_key_secret(settings.secret_prefix, cluster.name)
+    secrets = f"{account_arn(settings, 'secretsmanager')}:secret"
     found = [
-        _allow(
-            "ReportFacts",
-            ["events:PutEvents"],
-            f"{account_arn(settings, 'events')}:event-bus/{settings.event_bus}",
-            {"StringEquals": {"events:source": SOURCE}},
-        ),
-        _allow(
+        report_facts(f"{account_arn(settings, 'events')}:event-bus/{settings.event_bus}"),
+        allow(
             "ReadBundles",
             ["s3:GetObject"],
             [f"{bucket}/{lifecycle_prefix(cluster)}/*", f"{runs}/*", f"{synced}/*"],
         ),
-        _allow(
+        allow(
             "WriteLogsAndExports",
             ["s3:PutObject", "s3:AbortMultipartUpload"],
             [f"{runs}/*/{name}/*" for name in (places.LOGS, places.EXPORT, places.FETCHED)],
         ),
         # An export is never deleted by a node; what was synced makes room for what is newer.
-        _allow(
+        allow(
             "Sync",
             ["s3:PutObject", "s3:AbortMultipartUpload", "s3:DeleteObject"],
             [f"{synced}/*"],
         ),
         # HyperPod lists the lifecycle scripts, and without it S3 says 403 and not 404 of an object
         # that is not there.
-        _allow("ListData", ["s3:ListBucket"], bucket),
-        # Secrets Manager ends a secret's ARN with six characters of its own.
-        _allow(
-            "AgentKey",
-            ["secretsmanager:GetSecretValue"],
-            f"{account_arn(settings, 'secretsmanager')}:secret:{secret}-??????",
-        ),
-        *_job_secrets(cluster, settings),
-        *_images(settings),
+        allow("ListData", ["s3:ListBucket"], bucket),
+        agent_key(secrets, places.agent_key_secret(settings.secret_prefix, cluster.name)),
+        *job_secrets(secrets, cluster.spec.job_secrets),
+        *images(_partition(settings), account_arn(settings, "ecr", "*")),
         *_platform(cluster, settings),
     ]
     reads = [*_mounts(cluster, settings), *_inputs(cluster, settings)]
     return [*found, *reads, *_network(cluster, settings)]
-
-
-def _job_secrets(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, Any]]:
-    """The secrets that the cluster's spec gives to its jobs, and no others."""
-    if not cluster.spec.job_secrets:
-        return []
-    secrets = f"{account_arn(settings, 'secretsmanager')}:secret"
-    named = [f"{secrets}:{name}-??????" for name in sorted(set(cluster.spec.job_secrets))]
-    return [_allow("JobSecrets", ["secretsmanager:GetSecretValue"], named)]
-
-
-def _images(settings: HyperPodSettings) -> list[dict[str, Any]]:
-    """Images that jobs run in; the stack's boundary says of which repositories.
-
-    Any run may name another image, also long after its cluster was made.
-    """
-    pull = ["BatchGetImage", "GetDownloadUrlForLayer", "BatchCheckLayerAvailability"]
-    accounts = (account_arn(settings, "ecr", "*"), f"{_partition(settings)}:ecr:*:{AWS_IMAGES}")
-    return [
-        _allow("LogInToRegistries", ["ecr:GetAuthorizationToken"], "*"),
-        _allow(
-            "PullImages",
-            [f"ecr:{action}" for action in pull],
-            [f"{account}:repository/*" for account in accounts],
-        ),
-    ]
 
 
 def _platform(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, Any]]:
@@ -130,7 +89,7 @@ def _platform(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, An
         for kind in ("Control", "Data")
     ]
     return [
-        _allow(
+        allow(
             "WriteLogs",
             [
                 "logs:PutLogEvents",
@@ -140,13 +99,8 @@ def _platform(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, An
             ],
             group,
         ),
-        _allow(
-            "Metrics",
-            ["cloudwatch:PutMetricData"],
-            "*",
-            {"StringEquals": {"cloudwatch:namespace": "/aws/sagemaker/Clusters"}},
-        ),
-        _allow("Sessions", channels, "*"),
+        metrics("/aws/sagemaker/Clusters"),
+        allow("Sessions", channels, "*"),
     ]
 
 
@@ -161,8 +115,8 @@ def _mounts(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, Any]
         for bucket, mount in zip(buckets, own_spec(cluster).s3_mounts, strict=True)
     ]
     return [
-        _allow("ReadMounts", ["s3:GetObject"], sorted(set(objects))),
-        _allow("ListMounts", ["s3:ListBucket"], sorted(set(buckets))),
+        allow("ReadMounts", ["s3:GetObject"], sorted(set(objects))),
+        allow("ListMounts", ["s3:ListBucket"], sorted(set(buckets))),
     ]
 
 
@@ -174,8 +128,8 @@ def _inputs(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, Any]
     s3 = f"{_partition(settings)}:s3:::"
     objects = sorted({f"{s3}{source.bucket}/{source.prefix}*" for source in named})
     return [
-        _allow("ReadInputs", ["s3:GetObject"], objects),
-        _allow("ListInputs", ["s3:ListBucket"], sorted({s3 + one.bucket for one in named})),
+        allow("ReadInputs", ["s3:GetObject"], objects),
+        allow("ListInputs", ["s3:ListBucket"], sorted({s3 + one.bucket for one in named})),
     ]
 
 
@@ -194,27 +148,20 @@ def _network(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, Any
     ]
     looks = ["NetworkInterfaces", "Vpcs", "DhcpOptions", "Subnets", "SecurityGroups"]
     return [
-        _allow(
+        allow(
             "JoinTheVpc",
             [*joins, "ec2:DetachNetworkInterface"],
             [interfaces, f"{ec2}:instance/*", *subnets, *groups],
         ),
-        _allow(
+        allow(
             "LeaveTheVpc",
             ["ec2:DeleteNetworkInterface"],
             interfaces,
             {"ArnLike": {"ec2:Subnet": subnets}},
         ),
-        _allow("NameInterfaces", ["ec2:CreateTags"], interfaces),
-        _allow("LookAtTheVpc", [f"ec2:Describe{what}" for what in looks], "*"),
+        allow("NameInterfaces", ["ec2:CreateTags"], interfaces),
+        allow("LookAtTheVpc", [f"ec2:Describe{what}" for what in looks], "*"),
     ]
-
-
-def _allow(
-    sid: str, actions: list[str], resource: str | list[str], condition: dict[str, Any] | None = None
-) -> dict[str, Any]:
-    statement = {"Sid": sid, "Effect": "Allow", "Action": actions, "Resource": resource}
-    return statement | ({"Condition": condition} if condition else {})
 
 
 def _partition(settings: HyperPodSettings) -> str:

@@ -8,12 +8,17 @@ from trainyard.domain import errors
 
 #: What CloudFormation says of resources that it gave up because another one had failed.
 _CONSEQUENCE = "Resource creation cancelled"
+#: How failure codes begin that are of a script which runs on a node (cfn_stack of 3.16.1).
+_OF_A_SCRIPT = "OnNode"
+_SCRIPT_FAILED = "A lifecycle script failed."
 _SHOWN = 1500
 
 
 def why_it_failed(api: ParallelClusterApi, known: ClusterDescription) -> str:
     """In AWS's words; '' where it says nothing."""
     told = [f"{one.failure_code}: {one.failure_reason}" for one in known.failures or []]
+    if any(one.startswith(_OF_A_SCRIPT) for one in told):
+        told.insert(0, _SCRIPT_FAILED)
     if known.failure_reason:
         told.append(known.failure_reason)
     if first := _first_failed(api, known.cluster_name):

@@ -7,6 +7,7 @@ name and a sentence.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,14 +17,28 @@ from trainyard.backends.parallelcluster.places import ANYWHERE, place_of
 from trainyard_contracts.parallelcluster import ParallelClusterSpec
 
 SCHEMA = "ConfigSchemaValidator"
+_OF_S3 = re.compile(
+    r"(?P<fsx>sharedStorage\.(?P<at>\d+)\.fsx\.)(importPath|importChanges|repositories)"
+)
 
 
 def field_of(spec: ParallelClusterSpec, finding: ValidationMessage) -> str:
     """The field's path, as in our own refusals."""
     if finding.type != SCHEMA:
-        return place_of(spec, finding.type, finding.message)
+        return _written(spec, place_of(spec, finding.type, finding.message))
     paths = [ours(path) for path in schema_paths(finding.message)]
-    return next((path for path in paths if path), ANYWHERE)
+    return _written(spec, next((path for path in paths if path), ANYWHERE))
+
+
+def _written(spec: ParallelClusterSpec, field: str) -> str:
+    """ParallelCluster's validators say the same of all ways to name S3: which one has the spec?"""
+    found = _OF_S3.fullmatch(field)
+    fsx = spec.shared_storage[int(found["at"])].fsx if found else None
+    if found is None or fsx is None:
+        return field
+    if fsx.archive:
+        return f"{found['fsx']}archive"
+    return f"{found['fsx']}repositories" if fsx.repositories else field
 
 
 def words_of(spec: ParallelClusterSpec, finding: ValidationMessage) -> str:

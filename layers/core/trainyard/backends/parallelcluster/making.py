@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from trainyard.domain.records import Cluster
 from trainyard_contracts import places
 from trainyard_contracts.parallelcluster import ParallelClusterSpec
-from trainyard_contracts.places import CLUSTER_TAG, RECORD_TAG, RUN_TAG, STAGE_TAG
 
 #: Of the bundle: what ParallelCluster runs on each node once it is configured.
 NODE_SCRIPT = "parallelcluster_node.sh"
@@ -73,6 +72,4 @@ def making_of(cluster: Cluster, settings: ParallelClusterSettings) -> Making:
     """Of the cluster of a record, which has a spec of this backend."""
     spec = cluster.spec
     assert isinstance(spec, ParallelClusterSpec)
-    ours = {STAGE_TAG: settings.stage, CLUSTER_TAG: cluster.name, RECORD_TAG: cluster.mark}
-    run = {RUN_TAG: cluster.owner_run} if cluster.owner_run else {}
-    return Making(spec, cluster.generation, {**spec.tags, **ours, **run}, settings)
+    return Making(spec, cluster.generation, cluster.tags(settings.stage), settings)

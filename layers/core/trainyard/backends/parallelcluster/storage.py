@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from trainyard_contracts.inputs import S3Prefix
 from trainyard_contracts.parallelcluster_storage import (
     EbsStorage,
     EfsStorage,
@@ -38,10 +39,22 @@ def _fsx(fsx: FsxStorage) -> dict[str, Any]:
         "AutoImportPolicy": fsx.import_changes,
         "DeletionPolicy": _deletion(fsx.keep),
         "DataRepositoryAssociations": [
-            _association(at, one) for at, one in enumerate(fsx.repositories)
+            *([_archive(fsx.archive)] if fsx.archive else []),
+            *(_association(at, one) for at, one in enumerate(fsx.repositories)),
         ],
     }
     return {key: value for key, value in made.items() if value not in (None, [])}
+
+
+def _archive(source: str) -> dict[str, Any]:
+    """The whole filesystem. FSx exports nothing by itself: it could not run a task beside that."""
+    return {
+        "Name": "archive",
+        "DataRepositoryPath": str(S3Prefix.of(source)),
+        "FileSystemPath": "/",
+        "BatchImportMetaDataOnCreate": True,
+        "AutoImportPolicy": ["NEW", "CHANGED"],
+    }
 
 
 def _association(at: int, repository: Repository) -> dict[str, Any]:

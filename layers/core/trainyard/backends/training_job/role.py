@@ -4,29 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+from trainyard.backends.sagemaker_role import (
+    TRUST,
+    agent_key,
+    allow,
+    images,
+    job_secrets,
+    metrics,
+    report_facts,
+)
 from trainyard.backends.training_job.deployment import JobDeployment
 from trainyard.backends.training_job.orders import own
 from trainyard.domain.records import Cluster
 from trainyard.ports import NodeRole
 from trainyard_contracts import places
-from trainyard_contracts.events import SOURCE
 from trainyard_contracts.inputs import S3Prefix
 from trainyard_contracts.places import CLUSTER_TAG, STAGE_TAG
 from trainyard_contracts.training_job import TrainingJobClusterSpec
 
-#: The account of AWS's Deep Learning Containers in most regions.
-AWS_IMAGES = "763104351884"
 LOG_GROUP = "/aws/sagemaker/TrainingJobs"
-_TRUST = {
-    "Version": "2012-10-17",
-    "Statement": [
-        {
-            "Effect": "Allow",
-            "Principal": {"Service": "sagemaker.amazonaws.com"},
-            "Action": "sts:AssumeRole",
-        }
-    ],
-}
 
 
 def job_role(cluster: Cluster, deployment: JobDeployment) -> NodeRole:
@@ -34,7 +30,7 @@ def job_role(cluster: Cluster, deployment: JobDeployment) -> NodeRole:
         name=deployment.role_name(cluster),
         path=deployment.role_path(cluster),
         boundary=deployment.node_boundary_arn,
-        trust=_TRUST,
+        trust=TRUST,
         policy={"Version": "2012-10-17", "Statement": _statements(cluster, deployment)},
         tags={STAGE_TAG: deployment.stage, CLUSTER_TAG: cluster.name},
     )
@@ -44,8 +40,8 @@ def _statements(cluster: Cluster, deployment: JobDeployment) -> list[dict[str, A
     spec = own(cluster)
     return [
         *_trainyard(cluster, deployment),
-        *_job_secrets(spec, deployment),
-        *_images(deployment),
+        *job_secrets(f"{deployment.account_arn('secretsmanager')}:secret", spec.job_secrets),
+        *images(f"arn:{deployment.partition}", deployment.account_arn("ecr", "*")),
         *_platform(deployment),
         *_channels(spec, deployment),
         *(_network(spec, deployment) if spec.network is not None else []),
@@ -57,55 +53,22 @@ def _trainyard(cluster: Cluster, deployment: JobDeployment) -> list[dict[str, An
     runs = f"{bucket}/{places.runs_prefix(cluster.name)}/*"
     source = f"{bucket}/{places.lifecycle_prefix(cluster.name, cluster.generation)}/*"
     directories = f"{bucket}/{places.directories_prefix(cluster.name)}*"
-    secret = places.agent_key_secret(deployment.secret_prefix, cluster.name)
     secrets = f"{deployment.account_arn('secretsmanager')}:secret"
     write = ["s3:PutObject", "s3:AbortMultipartUpload", "s3:DeleteObject"]
     return [
-        _allow(
-            "ReportFacts",
-            ["events:PutEvents"],
-            f"{deployment.account_arn('events')}:event-bus/{deployment.event_bus}",
-            {"StringEquals": {"events:source": SOURCE}},
-        ),
-        _allow("ReadBundles", ["s3:GetObject"], [source, runs]),
+        report_facts(f"{deployment.account_arn('events')}:event-bus/{deployment.event_bus}"),
+        allow("ReadBundles", ["s3:GetObject"], [source, runs]),
         # Older checkpoints make room for newer ones.
-        _allow("RunDirectories", ["s3:GetObject", *write], [directories]),
+        allow("RunDirectories", ["s3:GetObject", *write], [directories]),
         # Without it S3 says 403 and not 404 of an object that is not there.
-        _allow("ListData", ["s3:ListBucket"], bucket),
-        # Secrets Manager ends a secret's ARN with six characters of its own.
+        allow("ListData", ["s3:ListBucket"], bucket),
         # Where AWS's own launcher starts the program, it asks whether its job is being stopped.
-        _allow(
+        allow(
             "OwnJobs",
             ["sagemaker:DescribeTrainingJob"],
             f"{deployment.account_arn('sagemaker')}:training-job/{deployment.stage}-*",
         ),
-        _allow("AgentKey", ["secretsmanager:GetSecretValue"], f"{secrets}:{secret}-??????"),
-    ]
-
-
-def _job_secrets(spec: TrainingJobClusterSpec, deployment: JobDeployment) -> list[dict[str, Any]]:
-    """The secrets that the spec gives to its jobs, and no others."""
-    if not spec.job_secrets:
-        return []
-    secrets = f"{deployment.account_arn('secretsmanager')}:secret"
-    named = [f"{secrets}:{name}-??????" for name in sorted(set(spec.job_secrets))]
-    return [_allow("JobSecrets", ["secretsmanager:GetSecretValue"], named)]
-
-
-def _images(deployment: JobDeployment) -> list[dict[str, Any]]:
-    """The container's image; the stack's boundary says of which repositories."""
-    pull = ["BatchGetImage", "GetDownloadUrlForLayer", "BatchCheckLayerAvailability"]
-    accounts = (
-        deployment.account_arn("ecr", "*"),
-        f"arn:{deployment.partition}:ecr:*:{AWS_IMAGES}",
-    )
-    return [
-        _allow("LogInToRegistries", ["ecr:GetAuthorizationToken"], "*"),
-        _allow(
-            "PullImages",
-            [f"ecr:{action}" for action in pull],
-            [f"{account}:repository/*" for account in accounts],
-        ),
+        agent_key(secrets, places.agent_key_secret(deployment.secret_prefix, cluster.name)),
     ]
 
 
@@ -114,13 +77,8 @@ def _platform(deployment: JobDeployment) -> list[dict[str, Any]]:
     group = f"{deployment.account_arn('logs')}:log-group:{LOG_GROUP}"
     writes = ["PutLogEvents", "CreateLogStream", "DescribeLogStreams", "CreateLogGroup"]
     return [
-        _allow("WriteLogs", [f"logs:{action}" for action in writes], [group, f"{group}:*"]),
-        _allow(
-            "Metrics",
-            ["cloudwatch:PutMetricData"],
-            "*",
-            {"StringEquals": {"cloudwatch:namespace": LOG_GROUP}},
-        ),
+        allow("WriteLogs", [f"logs:{action}" for action in writes], [group, f"{group}:*"]),
+        metrics(LOG_GROUP),
     ]
 
 
@@ -132,8 +90,8 @@ def _channels(spec: TrainingJobClusterSpec, deployment: JobDeployment) -> list[d
     s3 = f"arn:{deployment.partition}:s3:::"
     objects = sorted({f"{s3}{source.bucket}/{source.prefix.rstrip('/')}*" for source in named})
     return [
-        _allow("ReadChannels", ["s3:GetObject"], objects),
-        _allow("ListChannels", ["s3:ListBucket"], sorted({s3 + one.bucket for one in named})),
+        allow("ReadChannels", ["s3:GetObject"], objects),
+        allow("ListChannels", ["s3:ListBucket"], sorted({s3 + one.bucket for one in named})),
     ]
 
 
@@ -148,17 +106,10 @@ def _network(spec: TrainingJobClusterSpec, deployment: JobDeployment) -> list[di
     joins = ["", "Permission"]
     looks = ["NetworkInterfaces", "Vpcs", "DhcpOptions", "Subnets", "SecurityGroups"]
     return [
-        _allow(
+        allow(
             "JoinTheVpc",
             [f"ec2:{verb}NetworkInterface{end}" for verb in ("Create", "Delete") for end in joins],
             [interfaces, *subnets, *groups],
         ),
-        _allow("LookAtTheVpc", [f"ec2:Describe{what}" for what in looks], "*"),
+        allow("LookAtTheVpc", [f"ec2:Describe{what}" for what in looks], "*"),
     ]
-
-
-def _allow(
-    sid: str, actions: list[str], resource: str | list[str], condition: dict[str, Any] | None = None
-) -> dict[str, Any]:
-    statement = {"Sid": sid, "Effect": "Allow", "Action": actions, "Resource": resource}
-    return statement | ({"Condition": condition} if condition else {})

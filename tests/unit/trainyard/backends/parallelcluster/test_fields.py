@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.support.parallelcluster_specs import BLOCK, HEAD_SUBNET, OTHER_SUBNET, RICH, Json
+from tests.support.parallelcluster_specs import BLOCK, HEAD_SUBNET, OTHER_SUBNET, RICH, Json, spec
 
 from trainyard.backends.parallelcluster.answers import ValidationMessage
 from trainyard.backends.parallelcluster.fields import SCHEMA, field_of, schema_paths
@@ -41,6 +41,33 @@ def found(validator: str, message: str) -> str:
 )
 def test_a_finding_of_the_schema_has_its_path(tree: str, field: str) -> None:
     assert found(SCHEMA, tree) == field
+
+
+@pytest.mark.parametrize(
+    ("fsx", "field"),
+    [
+        ({"archive": "s3://lab/a/"}, "archive"),
+        ({"repositories": [{"source": "s3://lab/a/", "path": "/a"}]}, "repositories"),
+        ({"importPath": "s3://lab/a/"}, "importPath"),
+    ],
+)
+def test_a_bucket_is_named_by_the_field_that_has_it(fsx: Json, field: str) -> None:
+    read = ParallelClusterSpec.model_validate(spec(fsx={"capacityGib": 1200, **fsx}))
+    words = "The S3 bucket 'lab' does not appear to exist."
+    finding = ValidationMessage(level="ERROR", type="FsxS3Validator", message=words)
+    assert field_of(read, finding) == f"sharedStorage.0.fsx.{field}"
+
+
+def test_a_repository_that_is_an_archive_is_named_so() -> None:
+    archived = ParallelClusterSpec.model_validate(
+        spec(fsx={"capacityGib": 1200, "archive": "s3://lab/a/"})
+    )
+    tree = (
+        "[('SharedStorage', {0: {'FsxLustreSettings': {'DataRepositoryAssociations': {0: "
+        "{'Name': ['x']}}}}})]"
+    )
+    finding = ValidationMessage(level="ERROR", type=SCHEMA, message=tree)
+    assert field_of(archived, finding) == "sharedStorage.0.fsx.archive"
 
 
 def test_a_path_ends_above_the_words_and_without_the_word_for_a_whole_part() -> None:

@@ -53,6 +53,20 @@ def test_a_storage_has_the_settings_of_its_kind(given: Json, kind: str, settings
     assert made(**given) == {"StorageType": kind, f"{kind}Settings": settings}
 
 
+def test_an_archive_is_the_one_repository_of_the_whole_filesystem() -> None:
+    """FSx exports nothing by itself, since it runs no export task beside that."""
+    settings = made(fsx={"capacityGib": 1200, "archive": "s3://bkt/lab"})["FsxLustreSettings"]
+    assert settings["DataRepositoryAssociations"] == [
+        {
+            "Name": "archive",
+            "DataRepositoryPath": "s3://bkt/lab/",
+            "FileSystemPath": "/",
+            "BatchImportMetaDataOnCreate": True,
+            "AutoImportPolicy": ["NEW", "CHANGED"],
+        }
+    ]
+
+
 def test_data_repositories_are_named_by_their_place() -> None:
     repositories = [
         {"source": "s3://bkt/in/", "path": "/in"},

@@ -6,6 +6,7 @@ from typing import Any
 
 from trainyard.app.clusters.cluster_use import blocker_of
 from trainyard.app.facts.waking import wake
+from trainyard.app.filesystems.archives import export_asked
 from trainyard.app.machines.inputs import StepInput
 from trainyard.domain import names
 from trainyard.domain.records import Cluster
@@ -38,6 +39,10 @@ def teardown_check(ports: Ports, given: StepInput) -> dict[str, Any]:
     if reason is not None:
         return _answer("blocked", reason)
     cluster = _mark(ports, cluster)
+    if cluster.unarchived and seen.status != BackendStatus.DELETING:
+        cluster = export_asked(ports, cluster)
+        words = f"What its own filesystem holds is exported to {cluster.spec.archive} first."
+        return _answer("wait", words, _look_after(ports, cluster))
     return _answer(
         "wait" if seen.status == BackendStatus.DELETING else "delete",
         f"AWS says {seen.said}.",
@@ -84,7 +89,9 @@ def _mark(ports: Ports, cluster: Cluster) -> Cluster:
 
 
 def _look_after(ports: Ports, cluster: Cluster) -> int:
-    since = cluster.delete_requested_at or ports.clock.now()
+    export = cluster.archive.export if cluster.archive is not None else None
+    asked = export.requested_at if export is not None else ports.clock.now()
+    since = cluster.delete_requested_at or asked
     elapsed = (ports.clock.now() - since).total_seconds()
     return max(FIRST_LOOK_SECONDS, min(LAST_LOOK_SECONDS, int(elapsed / 3)))
 

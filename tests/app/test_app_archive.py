@@ -1,0 +1,321 @@
+"""A filesystem that is made with a cluster: listed from its archive, and exported to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.support.memory import Died, MemoryBackend
+from tests.support.parallelcluster_specs import spec
+from tests.support.story import Story, record_fact
+
+from trainyard.app.clusters.create_cluster import create_cluster
+from trainyard.app.clusters.delete_cluster import delete_cluster
+from trainyard.app.sweep.sweep import sweep
+from trainyard.domain import errors
+from trainyard.domain.facts import ArchiveEnded, Book
+from trainyard.domain.filesystems import TaskEnd
+from trainyard.domain.records import Cluster
+from trainyard.domain.states import BackendStatus
+from trainyard_contracts.cluster_specs import read_cluster_spec
+
+ARCHIVE = "s3://my-archive/lab/"
+NAME = "demo"
+
+
+class Lab:
+    """A cluster of the second backend, whose filesystem FSx knows by the cluster's tags."""
+
+    def __init__(self) -> None:
+        self.story = Story()
+        self.world = self.story.world
+        self.backend = MemoryBackend(
+            self.world.clock, "test", "parallelcluster", self.world.commands
+        )
+        backends = {**self.world.ports.backends, "parallelcluster": self.backend}
+        self.world.ports = replace(self.world.ports, backends=backends)
+        self.story.machines.ports = self.world.ports
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.world.clusters.stored[NAME]
+
+    def create(self, name: str = NAME, **more: Any) -> None:
+        given = spec(name=name, fsx={"capacityGib": 1200, "archive": ARCHIVE, **more})
+        create_cluster(self.world.ports, read_cluster_spec(given))
+        self.rest()
+
+    def is_made(self) -> str:
+        """AWS has it, and every node is linked."""
+        fsx_id = self.world.lustre.make_with(self.cluster)
+        self.backend.advance(NAME, BackendStatus.IN_SERVICE)
+        detail: Mapping[str, Any] = {
+            "id": self.world.ids.ulid(),
+            "at": self.story.at,
+            "clusterName": NAME,
+            "clusterArn": self.cluster.arn,
+            "nodes": ["a"],
+        }
+        ready = {"source": "trainyard.agent", "detail-type": "ClusterReady", "id": "e"}
+        record_fact(self.world.ports, {**ready, "detail": dict(detail)})
+        self.rest()
+        return fsx_id
+
+    def ready(self, **more: Any) -> str:
+        self.create(**more)
+        fsx_id = self.is_made()
+        self.sweep()
+        assert self.cluster.status == "Ready", self.cluster
+        return fsx_id
+
+    def rest(self) -> None:
+        self.story.machines.run_until_rest()
+
+    def sweep(self, seconds: float = 60) -> None:
+        self.world.clock.tick(seconds)
+        sweep(self.world.ports)
+        self.rest()
+
+    def delete(self, *, force: bool = False) -> None:
+        delete_cluster(self.world.ports, NAME, force=force)
+        self.rest()
+
+    def said(self) -> list[str]:
+        ended = Book(self.world.ports.clusters.facts(NAME)).of(ArchiveEnded)
+        return [fact.words for fact in ended]
+
+
+@pytest.fixture
+def lab() -> Lab:
+    return Lab()
+
+
+def test_a_cluster_is_ready_only_when_fsx_has_listed_what_its_archive_holds(lab: Lab) -> None:
+    lab.create()
+    fsx_id = lab.is_made()
+    assert lab.cluster.status == "InService"
+    lab.world.lustre.link_is(fsx_id, "coming")
+    lab.sweep()
+    assert lab.cluster.status == "InService"
+    lab.world.lustre.link_is(fsx_id, "there")
+    lab.sweep()
+    assert lab.cluster.status == "Ready"
+
+
+def test_a_link_that_is_broken_fails_the_cluster_with_fsxs_words(lab: Lab) -> None:
+    lab.create()
+    fsx_id = lab.is_made()
+    lab.world.lustre.link_is(fsx_id, "broken", "Access to the bucket is denied.")
+    lab.sweep()
+    assert lab.cluster.problem is not None
+    assert "Access to the bucket is denied." in lab.cluster.problem.detail
+
+
+def test_a_listing_that_never_ends_fails_the_cluster_at_its_deadline(lab: Lab) -> None:
+    lab.create()
+    lab.world.lustre.link_is(lab.is_made(), "coming")
+    for _ in range(40):
+        lab.sweep(600)
+    assert lab.cluster.status in ("Failed", "Deleting", "Deleted")
+    assert lab.cluster.problem is not None
+    assert lab.cluster.problem.code == "cluster-deadline"
+
+
+def test_nothing_is_deleted_before_the_export_is_verified(lab: Lab) -> None:
+    lab.ready()
+    lab.delete()
+    assert lab.cluster.status == "Deleting"
+    lab.sweep()
+    assert len(lab.world.lustre.tasks) == 1
+    lab.sweep()
+    assert NAME in lab.backend.clusters
+    assert lab.cluster.delete_requested_at is None
+    lab.world.lustre.end(TaskEnd("succeeded", files=3))
+    lab.sweep()
+    assert lab.cluster.delete_requested_at is not None
+    lab.sweep()
+    assert lab.cluster.status == "Deleted"
+    (said,) = lab.said()
+    assert ARCHIVE in said
+    assert "FSx copied 3 files" in said
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        TaskEnd("succeeded", files=3, failed_files=1),
+        TaskEnd("failed", said="The bucket is gone."),
+    ],
+    ids=["one file of three", "the task itself"],
+)
+def test_a_cluster_whose_export_failed_is_kept_and_says_so(lab: Lab, end: TaskEnd) -> None:
+    lab.ready()
+    lab.delete()
+    lab.sweep()
+    lab.world.lustre.end(end)
+    lab.sweep()
+    assert lab.cluster.status == "Ready"
+    assert NAME in lab.backend.clusters
+    assert lab.cluster.problem is not None
+    assert lab.cluster.problem.code == "archive-failed"
+    assert "is not deleted" in lab.said()[-1]
+    for _ in range(10):
+        lab.sweep()
+    assert lab.cluster.status == "Ready", "one hour is between two tries"
+    assert len(lab.world.lustre.tasks) == 1
+
+
+def test_a_person_may_have_it_tried_again_at_once(lab: Lab) -> None:
+    lab.ready()
+    lab.delete()
+    lab.sweep()
+    lab.world.lustre.end(TaskEnd("failed", said="The bucket is gone."))
+    lab.sweep()
+    lab.delete()
+    lab.sweep()
+    assert len(lab.world.lustre.tasks) == 2, "another task, with another token"
+    lab.world.lustre.end(TaskEnd("succeeded", files=3))
+    lab.sweep()
+    assert lab.cluster.delete_requested_at is not None
+
+
+def test_an_idle_cluster_that_was_kept_is_tried_again_after_an_hour(lab: Lab) -> None:
+    lab.ready()
+    lab.delete()
+    lab.sweep()
+    lab.world.lustre.end(TaskEnd("failed", said="The bucket is gone."))
+    lab.sweep()
+    for _ in range(80):
+        lab.sweep()
+    assert len(lab.world.lustre.tasks) == 2
+
+
+def test_what_a_person_gives_up_by_force_is_not_exported(lab: Lab) -> None:
+    lab.ready()
+    lab.delete(force=True)
+    lab.sweep()
+    assert lab.cluster.delete_requested_at is not None
+    assert lab.world.lustre.tasks == {}
+
+
+def test_a_cluster_that_was_never_ready_holds_nothing_and_goes_at_once(lab: Lab) -> None:
+    lab.create()
+    lab.is_made()
+    lab.delete()
+    assert lab.cluster.delete_requested_at is not None
+
+
+def test_a_task_that_runs_already_is_waited_for(lab: Lab) -> None:
+    lab.ready()
+    lab.world.lustre.refuse["export"] = errors.ConflictError("a task is executing")
+    lab.delete()
+    lab.sweep()
+    assert lab.cluster.archive is not None
+    assert lab.cluster.archive.waits_for == "a task is executing"
+    del lab.world.lustre.refuse["export"]
+    lab.sweep()
+    assert len(lab.world.lustre.tasks) == 1
+
+
+def test_two_clusters_never_export_to_one_prefix(lab: Lab) -> None:
+    lab.ready()
+    with pytest.raises(errors.InvalidRequest, match="cluster 'demo' has"):
+        lab.create("other")
+
+
+def test_a_cluster_that_is_made_again_has_the_same_files(lab: Lab) -> None:
+    lab.ready()
+    before = lab.cluster.filesystem
+    lab.delete()
+    lab.sweep()
+    lab.world.lustre.end(TaskEnd("succeeded", files=3))
+    lab.sweep()
+    lab.sweep()
+    lab.create()
+    assert lab.cluster.generation == 2
+    assert lab.cluster.filesystem == before == ARCHIVE
+
+
+def _run_that_ended(lab: Lab) -> Story:
+    """A run whose own cluster has an archive; its results are exported, and its cluster is to go.
+
+    The story's world takes the second backend for its one.
+    """
+    story = lab.story
+    lab.world.backend = lab.backend
+    story.submit(
+        cluster={"spec": spec(fsx={"capacityGib": 1200, "archive": ARCHIVE})}, teardown="always"
+    )
+    story.ready()
+    lab.world.lustre.make_with(story.cluster)
+    story.sweep()
+    story.training()
+    story.checkpoint(5)
+    story.end()
+    assert story.run.status == "TearingDown", story.said
+    return story
+
+
+def test_a_run_ends_when_what_its_own_cluster_held_is_in_its_archive(lab: Lab) -> None:
+    story = _run_that_ended(lab)
+    lab.sweep()
+    lab.world.lustre.end(TaskEnd("succeeded", files=3))
+    for _ in range(3):
+        lab.sweep()
+    assert (story.run.status, story.cluster.status) == ("Succeeded", "Deleted")
+    assert f"held is in {ARCHIVE}" in story.said
+
+
+def test_a_run_whose_cluster_is_kept_ends_and_says_why_and_the_cluster_goes_later(
+    lab: Lab,
+) -> None:
+    story = _run_that_ended(lab)
+    lab.sweep()
+    lab.world.lustre.end(TaskEnd("failed", said="The bucket is gone."))
+    lab.sweep()
+    assert (story.run.status, story.cluster.status) == ("Succeeded", "Ready"), story.said
+    assert "The cluster is kept for now." in story.said
+    assert "The bucket is gone." in story.run.teardown_refused
+    for _ in range(62):
+        lab.sweep()
+    lab.world.lustre.end(TaskEnd("succeeded", files=3))
+    for _ in range(3):
+        lab.sweep()
+    assert story.cluster.status == "Deleted"
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("sweeps", [0, 1], ids=["as it begins", "as it ends"])
+def test_a_sweep_that_dies_at_any_call_leaves_one_export_and_tells_it_once(
+    sweeps: int, after: bool
+) -> None:
+    for call in range(1, 200):
+        lab = Lab()
+        lab.ready()
+        lab.delete()
+        for _ in range(sweeps):
+            lab.sweep()
+            lab.world.lustre.end(TaskEnd("succeeded", files=3))
+        lab.world.fuse.arm(call, after=after)
+        died = _dies(lab)
+        lab.world.fuse.arm(None)
+        lab.sweep()
+        lab.world.lustre.end(TaskEnd("succeeded", files=3))
+        for _ in range(3):
+            lab.sweep()
+        assert lab.cluster.status == "Deleted", call
+        assert len(lab.world.lustre.tasks) == 1, call
+        assert len(lab.said()) == 1, call
+        if not died:
+            return
+    pytest.fail("a sweep has more calls than were tried")
+
+
+def _dies(lab: Lab) -> bool:
+    try:
+        sweep(lab.world.ports)
+    except Died:
+        return True
+    return False
