@@ -27,6 +27,16 @@ def blocker_of(ports: Ports, cluster: Cluster) -> str | None:
     return blocker(cluster, runs, facts, other_jobs(ports, cluster), unread)
 
 
+def used_by(ports: Ports, cluster: Cluster, *, forced: bool = False) -> str | None:
+    """Which runs or people use it now, or None; `forced` gives up people's jobs.
+
+    What it holds does not matter here: nothing of it is deleted.
+    """
+    runs, unread = ports.runs.on_cluster(cluster.name), ports.runs.unreadable_on(cluster.name)
+    others = None if forced else other_jobs(ports, cluster)
+    return blocker(cluster.changed(status="Ready"), runs, (), others, unread)
+
+
 def other_jobs(ports: Ports, cluster: Cluster) -> OtherJobs:
     """People's jobs on this very cluster as its controller last reported them."""
     beats = [

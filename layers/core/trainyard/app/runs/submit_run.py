@@ -22,6 +22,7 @@ from trainyard.domain.errors import (
     FieldError,
     InvalidRequest,
     UploadIncomplete,
+    WrongState,
 )
 from trainyard.domain.records import Cluster, Code, Run, Start
 from trainyard.ports import Ports
@@ -40,7 +41,7 @@ def submit_run(ports: Ports, spec: RunSpec, *, idempotency_key: str | None = Non
         code = check_code(ports, spec)
         start = check_start(ports, spec, cluster)
         data = check_inputs(ports, spec)
-    except (ClusterNotFound, ClusterInUse, InvalidRequest, UploadIncomplete):
+    except (ClusterNotFound, ClusterInUse, InvalidRequest, UploadIncomplete, WrongState):
         # A client that retries after a lost answer gets its run back, whatever became of the
         # run's cluster and upload since. Where nothing is refused, `create` finds the run by the
         # key.
@@ -135,6 +136,11 @@ def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
             f"Cluster '{cluster.name}' is {cluster.status}; it takes no new run.",
             next_step="Name a cluster that is Ready, "
             "or give cluster.spec so that one is made for this run.",
+        )
+    if cluster.status == "Stopped":
+        raise WrongState(
+            f"The fleet of cluster '{cluster.name}' is stopped: no job gets nodes there.",
+            next_step=f"Start it: trainyard cluster start {cluster.name}.",
         )
     _check_fit(cluster, spec)
     return cluster

@@ -7,15 +7,18 @@ name and a sentence.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import Any
 
-from trainyard.backends.parallelcluster.answers import ValidationMessage
+from trainyard.backends.parallelcluster.answers import UpdateError, ValidationMessage
 from trainyard.backends.parallelcluster.paths import ours
 from trainyard.backends.parallelcluster.places import ANYWHERE, place_of
 from trainyard_contracts.parallelcluster import ParallelClusterSpec
 
 SCHEMA = "ConfigSchemaValidator"
+#: A name in brackets may have dots.
+_PARTS = re.compile(r"[^.\[]+(?:\[[^\]]*\])?")
 
 
 def field_of(spec: ParallelClusterSpec, finding: ValidationMessage) -> str:
@@ -24,6 +27,27 @@ def field_of(spec: ParallelClusterSpec, finding: ValidationMessage) -> str:
         return place_of(spec, finding.type, finding.message)
     paths = [ours(path) for path in schema_paths(finding.message)]
     return next((path for path in paths if path), ANYWHERE)
+
+
+def field_of_update(spec: ParallelClusterSpec, refused: UpdateError) -> str:
+    """Of a path such as Scheduling.SlurmQueues[q].ComputeResources[nodes].MaxCount.
+
+    What has no place in the spec any more (a queue that was removed) is the list's.
+    """
+    places = {
+        "SlurmQueues": [queue.name for queue in spec.queues],
+        "Pools": [pool.name for pool in spec.login_nodes],
+        "SharedStorage": [storage.name for storage in spec.shared_storage],
+    }
+    path: list[str] = []
+    for part in _PARTS.findall(refused.parameter):
+        key, _, name = part.rstrip("]").partition("[")
+        path.append(key)
+        names = places.get(key, [name])
+        if name and name not in names:
+            break
+        path += [str(names.index(name))] if name else []
+    return ours(path) or ANYWHERE
 
 
 def words_of(spec: ParallelClusterSpec, finding: ValidationMessage) -> str:
