@@ -39,6 +39,8 @@ def cluster_change(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
         assert newest is not None
         if newest.state != change.state:
             yield Swept("cluster changed", cluster.name, _line(newest))
+        elif newest.sent_at == change.sent_at:
+            return  # the backend works on it
         if newest.over and cluster.status == "Ready":
             for run in ports.runs.on_cluster(cluster.name):  # they waited until it was Ready
                 wake_run(ports, run.id, ClusterReady)
