@@ -12,6 +12,7 @@ import pytest
 from tests.support.queue_cloud import QueueCloud, queue_cloud, queue_spec
 from tests.support.system import eventually, light_job, total
 
+from trainyard.backends.parallelcluster.refusals import Gone
 from trainyard_cli.problems import ApiProblem
 from trainyard_contracts.places import lifecycle_prefix
 
@@ -130,3 +131,17 @@ def test_what_parallelcluster_never_changes_is_refused_by_its_own_reason(cloud: 
     assert refused.value.code == "backend-rejected"
     assert "not currently supported for the 'InstanceType'" in str(refused.value)
     assert cloud.system.api.cluster(NAME)["change"]["state"] == "done", "nothing was begun"
+
+
+def test_a_cluster_that_is_updated_is_deleted_once_the_update_is_over(cloud: QueueCloud) -> None:
+    cloud.system.api.update_cluster(NAME, spec({**MORE, "max": 3}, OTHER_TYPE))
+    cloud.system.sweep()
+    assert cloud.system.api.cluster(NAME)["change"]["state"] == "changing"
+    cloud.system.api.delete_cluster(NAME, force=True)
+
+    def gone() -> bool:
+        return bool(cloud.system.api.cluster(NAME)["status"] == "Deleted")
+
+    eventually("it is deleted", gone, 120)
+    with pytest.raises(Gone):
+        cloud.api.describe(NAME)
