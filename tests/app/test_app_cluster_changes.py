@@ -15,6 +15,8 @@ from trainyard.app.clusters.change_cluster import start_fleet, stop_fleet, updat
 from trainyard.app.clusters.create_cluster import create_cluster
 from trainyard.app.clusters.delete_cluster import delete_cluster
 from trainyard.app.runs.dry_run import dry_run_update
+from trainyard.app.runs.request_export import request_export
+from trainyard.app.runs.resume_run import resume_run
 from trainyard.app.runs.submit_run import submit_run
 from trainyard.app.sweep.sweep import sweep
 from trainyard.domain.errors import (
@@ -25,7 +27,7 @@ from trainyard.domain.errors import (
     RetryableError,
     WrongState,
 )
-from trainyard.domain.records import Cluster, ClusterChange, Run
+from trainyard.domain.records import Attempt, Cluster, ClusterChange, Run
 from trainyard.domain.states import BackendStatus
 from trainyard.ports import Ports
 from trainyard_contracts.cluster_specs import ClusterSpec, read_cluster_spec
@@ -82,6 +84,15 @@ class World:
 
     def run(self) -> Run:
         return submit_run(self.ports, run_spec(cluster={"name": NAME}, nodes=1))
+
+    def ended(self) -> str:
+        """A run that trained there, failed, and left checkpoints."""
+        run = self.run()
+        attempt = Attempt(number=1, submitted_at=run.created_at, ended_at=run.created_at)
+        update = {"status": "Failed", "outcome": "failed", "attempts": [attempt]}
+        spec = run.spec.changed(export=run.spec.export.changed(enabled=False))
+        self.ports.runs.put(run.changed(**update, spec=spec, finished_at=run.created_at))
+        return run.id
 
     def sweep(self, times: int = 1) -> None:
         for _ in range(times):
@@ -255,7 +266,8 @@ def test_peoples_jobs_hinder_a_change_and_may_be_given_up_for_a_stop(world: Worl
     assert world.change.state == "stopping"
 
 
-def test_a_fleet_that_is_stopped_takes_no_run_until_it_is_started(world: World) -> None:
+def test_a_fleet_that_is_stopped_serves_no_run_until_it_is_started(world: World) -> None:
+    left = world.ended()
     stop_fleet(world.ports, NAME)
     stop_fleet(world.ports, NAME)
     world.sweep()
@@ -265,6 +277,11 @@ def test_a_fleet_that_is_stopped_takes_no_run_until_it_is_started(world: World) 
     with pytest.raises(WrongState, match="stopped") as refused:
         world.run()
     assert "trainyard cluster start demo" in refused.value.next_step
+    with pytest.raises(WrongState, match="stopped") as rests:
+        request_export(world.ports, left)
+    assert "trainyard cluster start demo" in rests.value.next_step
+    with pytest.raises(WrongState, match="stopped"):
+        resume_run(world.ports, left)
     assert stop_fleet(world.ports, NAME).status == "Stopped"
     start_fleet(world.ports, NAME)
     world.sweep()

@@ -37,6 +37,21 @@ def used_by(ports: Ports, cluster: Cluster, *, forced: bool = False) -> str | No
     return blocker(cluster.changed(status="Ready"), runs, (), others, unread)
 
 
+def resting(cluster: Cluster | None) -> tuple[str, str] | None:
+    """Why a cluster that was ready serves no run now, and what to do; None if it is not that."""
+    if cluster is not None and cluster.status == "Stopped":
+        return (
+            f"The fleet of cluster '{cluster.name}' is stopped.",
+            f"Start it with trainyard cluster start {cluster.name}, and ask again",
+        )
+    if cluster is not None and cluster.status == "Updating":
+        return (
+            f"Cluster '{cluster.name}' is being changed.",
+            f"Wait until it is Ready (trainyard cluster show {cluster.name}), and ask again",
+        )
+    return None
+
+
 def other_jobs(ports: Ports, cluster: Cluster) -> OtherJobs:
     """People's jobs on this very cluster as its controller last reported them."""
     beats = [

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 
+from trainyard.app.clusters.cluster_use import resting
 from trainyard.app.clusters.create_cluster import check_spec
 from trainyard.app.filesystems.attach import mounted
 from trainyard.app.filesystems.attach import warnings as filesystem_warnings
@@ -137,11 +138,8 @@ def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
             next_step="Name a cluster that is Ready, "
             "or give cluster.spec so that one is made for this run.",
         )
-    if cluster.status == "Stopped":
-        raise WrongState(
-            f"The fleet of cluster '{cluster.name}' is stopped: no job gets nodes there.",
-            next_step=f"Start it: trainyard cluster start {cluster.name}.",
-        )
+    if cluster.status == "Stopped" and (rests := resting(cluster)) is not None:
+        raise WrongState(rests[0], next_step=f"{rests[1]}.")
     _check_fit(cluster, spec)
     return cluster
 
