@@ -426,6 +426,25 @@ def test_no_machine_of_a_cluster_that_changes_or_rests_is_started(world: World) 
     assert world.story.world.executions.started == started
 
 
+def test_the_idle_time_begins_anew_with_the_wish_and_with_its_end(world: World) -> None:
+    world.story.world.clock.tick(world.cluster.spec.idle_limit_seconds + 1)
+    update_cluster(world.ports, NAME, wanted(max=9))
+    world.sweep()
+    world.story.world.clock.tick(world.cluster.spec.idle_limit_seconds + 1)
+    world.takes_effect()
+    world.sweep()
+    assert (world.cluster.status, world.change.state) == ("Ready", "done")
+    stop_fleet(world.ports, NAME)
+    world.sweep()
+    world.fleet_is("stopped")
+    world.sweep()
+    world.people(0)
+    world.story.world.clock.tick(world.cluster.spec.idle_limit_seconds + 1)
+    world.sweep()
+    world.story.machines.run_until_rest()
+    assert world.cluster.status in ("Deleting", "Deleted"), "nobody started it again in time"
+
+
 def live(world: World) -> None:
     """A change that needs the fleet stopped, to its end; the backend goes on between sweeps."""
     fleets = {"stop": "stopped", "start": "running"}

@@ -194,4 +194,6 @@ def _stored(
         "asked_at": ports.clock.now(),
         "forced": forced,
     })  # fmt: skip
-    return ports.clusters.put(cluster.changed(change=change))
+    stored = ports.clusters.put(cluster.changed(change=change))
+    ports.clusters.touch(cluster.name, used_at=ports.clock.now())
+    return stored

@@ -41,6 +41,8 @@ def cluster_change(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
             yield Swept("cluster changed", cluster.name, _line(newest))
         elif newest.sent_at == change.sent_at:
             return  # the backend works on it
+        if newest.over:  # who asked for it wants to use it: the idle time begins now
+            ports.clusters.touch(cluster.name, used_at=ports.clock.now())
         if newest.over and cluster.status == "Ready":
             for run in ports.runs.on_cluster(cluster.name):  # they waited until it was Ready
                 wake_run(ports, run.id, ClusterReady)
