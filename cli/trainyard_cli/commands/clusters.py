@@ -12,7 +12,7 @@ from rich.markup import escape
 from ..api.client import Json
 from ..cluster_groups import groups_of, nodes_of
 from ..context import Context, context_of
-from ..problems import DETACHED, FAILED, ApiProblem
+from ..problems import DETACHED, FAILED, ApiProblem, InvalidInput
 from ..screen.output import (
     ago,
     bytes_text,
@@ -90,6 +90,10 @@ def update(
     """Give a cluster that is there another spec."""
     context, spec = context_of(typer_context), read_spec(file, "cluster")
     name = str(spec.get("name") or "")
+    if not name:
+        raise InvalidInput(
+            "The spec names no cluster", f"name: is missing in {file}", "Give the cluster's name."
+        )
     if dryrun:
         print_plan(context, context.client.update_cluster(name, spec, dryrun=True))
         return

@@ -134,6 +134,16 @@ def test_an_update_names_its_cluster_by_the_spec_and_waits_for_its_end(
     assert json.loads(sent["body"])["name"] == "mine-abc"
 
 
+def test_an_update_by_a_spec_without_a_name_is_refused_before_anything_is_sent(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text("{backend: parallelcluster}")
+    code, _, err = trainyard("cluster", "update", str(path))
+    assert (code, "name: is missing" in err) == (6, True)
+    assert api.requests == []
+
+
 def test_a_dry_run_of_an_update_shows_what_it_takes(
     api: FakeApi, trainyard: Callable[..., tuple[int, str, str]], file: str
 ) -> None:
