@@ -39,6 +39,10 @@ STEPS: list[tuple[str, Callable[[Node], None]]] = [
     ("agent configuration", step_install.configuration),
 ]
 NEURON = ("neuron", step_neuron.software)
+#: After an update of the cluster: queues may have come or gone. All else stays as it was made.
+UPDATED: list[tuple[str, Callable[[Node], None]]] = [
+    ("agent configuration", step_install.configuration),
+]
 
 
 def load(role: str) -> Node:
@@ -130,6 +134,8 @@ def may_end(metadata: str) -> bool:
 
 def main(words: Sequence[str]) -> int:
     role, neuron = words[0], "neuron" in words[1:]
+    if "updated" in words[1:]:
+        return lifecycle.run(partial(load, role), UPDATED, "ParallelCluster's files")
     steps = [*STEPS[:5], *([NEURON] if neuron and role == "worker" else []), *STEPS[5:]]
     return lifecycle.run(partial(load, role), steps, "ParallelCluster's files")
 

@@ -1,7 +1,8 @@
 #!/bin/bash
 # Turns a node of ParallelCluster into one of ours. ParallelCluster runs it as root on each node, at
-# the end of the node's configuration (OnNodeConfigured).
-# usage: parallelcluster_node.sh s3://BUCKET/PREFIX controller|worker|login [neuron]
+# the end of the node's configuration (OnNodeConfigured), and on the head node with `updated` after
+# each update of the cluster (OnNodeUpdated): then the agent learns what the cluster is now.
+# usage: parallelcluster_node.sh s3://BUCKET/PREFIX controller|worker|login [neuron|updated]
 # What it prints goes to the log that ParallelCluster sends to CloudWatch, and to lifecycle.log on
 # the node. It may run again, also after it was cut off at any line.
 set -euo pipefail
@@ -69,8 +70,20 @@ set_up() {
     fail services "start-services ended with an error: $(tail -n 1 "$log_dir/lifecycle.log")"
     return
   fi
+  if [[ ${3:-} == updated ]]; then
+    [[ -d /run/systemd/system && -z $root ]] || restart_agent
+    say "node updated"
+    return
+  fi
   [[ $role != controller ]] || reconfigure
   say "node set up"
+}
+
+# Where systemd does not: what supervises the agent starts it again at once.
+restart_agent() {
+  local pid
+  pid=$(cat "$root/var/run/trainyard/agent-process.pid" 2>/dev/null) || return 0
+  kill "$pid" 2>/dev/null || say "the agent did not run; it is started"
 }
 
 # slurmctld started before our hook at a job's end was there, and took it for a mistake.

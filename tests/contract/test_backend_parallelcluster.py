@@ -475,6 +475,7 @@ def test_a_reboot_is_refused_in_words(aws: Fixture) -> None:
 def test_deleting_asks_once_more_and_a_cluster_that_is_gone_is_gone(aws: Fixture) -> None:
     aws.answers.give("DELETE", "/clusters/demo", {"cluster": summary("DELETE_IN_PROGRESS")}, 202)
     aws.answers.give("DELETE", "/clusters/demo", gone(), 404)
+    aws.is_there()
     assert [aws.backend.delete("demo"), aws.backend.delete("demo")] == [True, False]
 
 
@@ -503,6 +504,14 @@ def test_a_throttled_api_is_asked_again_and_makes_one_cluster(aws: Fixture) -> N
             aws.backend.create(NEW)
     assert aws.backend.create(NEW) == ARN
     assert len(aws.policies.made) == 1
+@pytest.mark.parametrize("status", ["UPDATE_IN_PROGRESS", "UPDATE_ROLLBACK_IN_PROGRESS"])
+def test_a_cluster_that_is_updated_is_not_deleted_for_that_would_end_its_workers_and_fail(
+    aws: Fixture, status: str
+) -> None:
+    aws.is_there(status=status)
+    with pytest.raises(errors.ConflictError, match=status):
+        aws.backend.delete("demo")
+    assert aws.answers.calls("DELETE", "/clusters/demo") == []
 
 
 def test_what_is_made_beside_a_cluster_is_found_and_removed(aws: Fixture) -> None:

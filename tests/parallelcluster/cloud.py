@@ -46,7 +46,7 @@ SETTINGS = ParallelClusterSettings(
     artifact_bucket=ARTIFACTS,
 )
 #: Clusters whose nodes' policy exists, as ParallelCluster's validators ask.
-NAMES = ("demo", "made", "short-lived")
+NAMES = ("demo", "made", "short-lived", "changed")
 _OSES = {
     "amzn2023-hvm": "alinux2023",
     "ubuntu-2204-lts-hvm": "ubuntu2204",

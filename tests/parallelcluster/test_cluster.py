@@ -1,7 +1,6 @@
 """A cluster through the API, as far as a stand-in for AWS lets it go: it is made and described.
 
-The stand-in deletes at once and keeps no change set, so `update` and the end of `delete` cannot be
-seen here.
+The stand-in deletes at once, so the end of `delete` cannot be seen here.
 """
 
 from __future__ import annotations

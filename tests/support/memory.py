@@ -26,6 +26,9 @@ from trainyard.ports import (
     BackendEvent,
     BackendRequest,
     BatchResult,
+    ChangePlan,
+    Changes,
+    ChangeSeen,
     Clock,
     CommandResult,
     Config,
@@ -38,6 +41,7 @@ from trainyard.ports import (
 )
 from trainyard_contracts import places
 from trainyard_contracts.base import read_stored
+from trainyard_contracts.cluster_base import ClusterBase
 from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.events import ClusterHeartbeat, Fact
 from trainyard_contracts.files import ExportedObject
@@ -418,6 +422,54 @@ class MemoryWaits:
         return list(self.stored.values())
 
 
+class MemoryChanges:
+    """Changes of clusters in memory: tests say how the backend's answers go on.
+
+    `at` is the moment of the newest change, as a count.
+    """
+
+    def __init__(self) -> None:
+        self.needs_stop = self.nothing = False
+        self.refuse: dict[str, Exception] = {}
+        self.state: Literal["changing", "complete", "rolled-back", "failed"] = "complete"
+        self.fleet: Literal["running", "stopped", "changing"] = "running"
+        self.at, self.reason = 1, ""
+        self.there = True
+        self.asked: list[str] = []
+
+    def _maybe_refuse(self, operation: str) -> None:
+        if operation in self.refuse:
+            raise self.refuse[operation]
+
+    def plan(self, cluster: Cluster, wanted: ClusterBase) -> ChangePlan:
+        self._maybe_refuse("plan")
+        request = BackendRequest("UpdateCluster", {"ClusterName": cluster.name}, {})
+        return ChangePlan(request, self.needs_stop and self.fleet == "running", self.nothing)
+
+    def apply(self, cluster: Cluster, wanted: ClusterBase) -> bool:
+        if self.state == "changing":
+            raise errors.ConflictError("an update is under way")
+        self._maybe_refuse("apply")
+        assert not self.needs_stop or self.fleet == "stopped"
+        self.asked.append("apply")
+        self.state, self.at = "changing", self.at + 1
+        return True
+
+    def restore(self, cluster: Cluster) -> None:
+        self.asked.append("restore")
+
+    def look(self, cluster: Cluster) -> ChangeSeen | None:
+        self._maybe_refuse("look")
+        if not self.there:
+            return None
+        return ChangeSeen(self.state, self.fleet, f"{self.state}", self.reason, str(self.at))
+
+    def set_fleet(self, cluster: Cluster, *, running: bool) -> None:
+        self._maybe_refuse("set_fleet")
+        self.asked.append("start" if running else "stop")
+        self.fleet = "changing"
+
+
 class MemoryBackend:
     """One backend in memory.
 
@@ -444,6 +496,7 @@ class MemoryBackend:
         self.attended: list[str] = []
         self.made = 0
         self.deleting_takes = 1
+        self.changes: Changes | None = None
 
     def _maybe_refuse(self, operation: str) -> None:
         if operation in self.refuse:

@@ -229,6 +229,18 @@ class Client:
         """What creating would do, with nothing done."""
         return self._call("POST", "/v1/clusters", {"dryrun": "true"}, body=spec)
 
+    def update_cluster(self, name: str, spec: Mapping[str, Any], *, dryrun: bool = False) -> Json:
+        """Give the cluster another spec; a repetition changes nothing."""
+        query = {"dryrun": "true"} if dryrun else None
+        return self._call("PUT", f"/v1/clusters/{_segment(name)}", query, body=spec)
+
+    def stop_cluster(self, name: str, *, force: bool = False) -> Json:
+        query = {"force": "true"} if force else None
+        return self._call("POST", f"/v1/clusters/{_segment(name)}:stop", query)
+
+    def start_cluster(self, name: str) -> Json:
+        return self._call("POST", f"/v1/clusters/{_segment(name)}:start")
+
     def cluster(self, name: str) -> Json:
         return self._call("GET", f"/v1/clusters/{_segment(name)}")
 

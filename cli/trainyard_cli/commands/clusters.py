@@ -12,7 +12,7 @@ from rich.markup import escape
 from ..api.client import Json
 from ..cluster_groups import groups_of, nodes_of
 from ..context import Context, context_of
-from ..problems import DETACHED, FAILED, ApiProblem
+from ..problems import DETACHED, FAILED, ApiProblem, InvalidInput
 from ..screen.output import (
     ago,
     bytes_text,
@@ -70,6 +70,80 @@ def create(
     _print_cluster(context, cluster)
     if cluster["status"] in ("Failed", "Deleted"):
         raise typer.Exit(FAILED)
+
+
+@clusters.command()
+def update(
+    typer_context: typer.Context,
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE", help="the ClusterSpec that its cluster is to have"),
+    ],
+    wait: Annotated[bool, typer.Option("--wait", "-w", help="until the change is over")] = False,
+    dryrun: Annotated[
+        bool,
+        typer.Option(
+            "--dryrun", "--dry-run", help="show what it takes and what is refused, and do nothing"
+        ),
+    ] = False,
+) -> None:
+    """Give a cluster that is there another spec."""
+    context, spec = context_of(typer_context), read_spec(file, "cluster")
+    name = str(spec.get("name") or "")
+    if not name:
+        raise InvalidInput(
+            "The spec names no cluster", f"name: is missing in {file}", "Give the cluster's name."
+        )
+    if dryrun:
+        print_plan(context, context.client.update_cluster(name, spec, dryrun=True))
+        return
+    _follow_change(context, context.client.update_cluster(name, spec), wait=wait)
+
+
+@clusters.command()
+def stop(
+    typer_context: typer.Context,
+    cluster: Name,
+    wait: Annotated[bool, typer.Option("--wait", "-w", help="until it is stopped")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="also with people's jobs on it, which are ended")
+    ] = False,
+) -> None:
+    """Stop a cluster's fleet: its workers end, its head node and its files stay."""
+    context = context_of(typer_context)
+    _follow_change(context, context.client.stop_cluster(cluster, force=force), wait=wait)
+
+
+@clusters.command()
+def start(
+    typer_context: typer.Context,
+    cluster: Name,
+    wait: Annotated[bool, typer.Option("--wait", "-w", help="until it is started")] = False,
+) -> None:
+    """Start a cluster's fleet that was stopped."""
+    context = context_of(typer_context)
+    _follow_change(context, context.client.start_cluster(cluster), wait=wait)
+
+
+_CHANGE_FAILED = ("refused", "rolled-back", "failed")
+
+
+def _follow_change(context: Context, cluster: Json, *, wait: bool) -> None:
+    if wait:
+        cluster = _wait(context, cluster["name"], _change_is_over) or cluster
+    _print_cluster(context, cluster)
+    change = cluster.get("change") or {}
+    if change and not change.get("endedAt"):
+        err.print(f"Follow it with: trainyard cluster show {escape(cluster['name'])}")
+    if wait and change.get("state") in _CHANGE_FAILED:
+        raise typer.Exit(FAILED)
+
+
+def _change_is_over(found: Json | None) -> bool:
+    if found is None or found["status"] in ("Failed", "Deleting", "Deleted"):
+        return True
+    change = found.get("change")
+    return change is None or bool(change.get("endedAt"))
 
 
 @clusters.command("ls")
@@ -184,6 +258,7 @@ def _print_cluster(context: Context, cluster: Json) -> None:
             ),
             "made for": cluster.get("ownerRun"),
             "capacity": _try(cluster),
+            "change": _change(cluster),
             "arn": cluster.get("arn"),
             "problem": f"[red]{escape(problem['title'])}[/]: {escape(problem['detail'])}"
             if problem
@@ -196,6 +271,15 @@ def _print_cluster(context: Context, cluster: Json) -> None:
 def _try(cluster: Json) -> str | None:
     tries = cluster.get("tries") or []
     return f"try {tries[-1]['number']}: {escape(tries[-1]['way'])}" if tries else None
+
+
+def _change(cluster: Json) -> str | None:
+    change = cluster.get("change")
+    if not change:
+        return None
+    what = "update" if change.get("spec") else f"fleet {change.get('fleet')}"
+    words = f"{what}: {change.get('state')}"
+    return escape(f"{words}. {change['reason']}" if change.get("reason") else words)
 
 
 @nodes.command("ls")

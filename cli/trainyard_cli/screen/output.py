@@ -36,7 +36,8 @@ err = _console(stderr=True)
 STYLES = {
     "Succeeded": "green", "Ready": "green", "Running": "cyan", "Failed": "red",
     "Cancelled": "yellow", "Recovering": "yellow", "WaitingForNode": "yellow", "linked": "green",
-    "silent": "red", "down": "red", "rejected": "red", "whole": "green",
+    "Updating": "cyan", "Stopped": "yellow", "silent": "red", "down": "red", "rejected": "red",
+    "whole": "green",
 }  # fmt: skip
 
 

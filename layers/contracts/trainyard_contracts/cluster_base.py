@@ -229,6 +229,16 @@ class ClusterBase(Strict, ABC):
         }
 
     @property
+    def changeable(self) -> Collection[str]:
+        """Fields, by their names here, of which a cluster that is there may get another value."""
+        return frozenset()
+
+    @property
+    def waits_for_users(self) -> bool:
+        """Whether a change waits until nobody uses the cluster; else it is refused then."""
+        return False
+
+    @property
     def ways(self) -> list[Way]:
         """The ways in which the cluster is tried, in order; [] where there is one only."""
         return []

@@ -26,6 +26,11 @@ NEW_AT_MOST = {"fsx": 1, "efs": 1, "ebs": 5}
 EXISTING_AT_MOST = {"fsx": 20, "efs": 20, "ebs": 5}
 #: ParallelCluster takes 60. A run's own cluster gets a hyphen and six letters of the run's id.
 NAME_AT_MOST = 53
+#: Fields that an update may change, as far as ParallelCluster lets it.
+CHANGEABLE = frozenset({
+    "queues", "image", "head_node", "login_nodes", "iam_policies", "idle_limit_seconds",
+    "update_while_used",
+})  # fmt: skip
 #: The name of the head node's group; no queue can have it, for it is no lower-case name.
 HEAD_NODE = "HeadNode"
 
@@ -57,6 +62,11 @@ class ParallelClusterSpec(SlurmCluster):
         max_length=8,
         description="policies of all nodes beside our own; the account's are named "
         "parallelcluster...",
+    )
+    update_while_used: Literal["refuse", "wait"] = Field(
+        default="refuse",
+        description="what an update does while runs or people's jobs use the cluster: it is "
+        "refused, or waits until they ended",
     )
 
     @rule
@@ -199,6 +209,15 @@ class ParallelClusterSpec(SlurmCluster):
     @property
     def subnets(self) -> Sequence[str]:
         return tuple(dict.fromkeys(one for queue in self.queues for one in queue.subnet_ids))
+
+    @property
+    def changeable(self) -> Collection[str]:
+        """ParallelCluster judges each; the other ones are ours, or hold what runs left."""
+        return CHANGEABLE
+
+    @property
+    def waits_for_users(self) -> bool:
+        return self.update_while_used == "wait"
 
     def mount_paths(self) -> list[str]:
         others = [storage.mount_path for storage in self.shared_storage[1:]]

@@ -50,6 +50,11 @@ def _await_slurm(cluster: Cluster, node: QueueNode) -> None:
         raise BootFailed(str(error)) from error
 
 
+def updated(cluster: Cluster, node: QueueNode) -> None:
+    """What the head node runs at the end of an update. Raises BootFailed."""
+    _configured(cluster, node, cluster.configuration.updated_scripts, "OnNodeUpdated")
+
+
 def worker(cluster: Cluster, node: QueueNode) -> None:
     """Slurm gets the node when everything else is done. Raises BootFailed."""
     _lay_out(cluster, node)
@@ -119,8 +124,10 @@ def _lay_out(cluster: Cluster, node: QueueNode) -> None:
     node.powered, node.status = True, "running"
 
 
-def _configured(cluster: Cluster, node: QueueNode, scripts: tuple[Script, ...]) -> None:
-    """Run each step of OnNodeConfigured. What it prints goes to CloudWatch. Raises BootFailed."""
+def _configured(
+    cluster: Cluster, node: QueueNode, scripts: tuple[Script, ...], action: str = ACTION
+) -> None:
+    """Run each step of the action. What it prints goes to CloudWatch. Raises BootFailed."""
     stream = "cfn-init" if node.role == "Controller" else "cloud-init-output"
     say = partial(cluster.log, node, stream)
     for step, script in enumerate(scripts, start=1):
@@ -128,7 +135,7 @@ def _configured(cluster: Cluster, node: QueueNode, scripts: tuple[Script, ...]) 
         if cluster.closing.is_set():
             return
         if problem:
-            words = f"Failed to {problem} {ACTION} script {step} {script.source}"
+            words = f"Failed to {problem} {action} script {step} {script.source}"
             say([f"fetch_and_run - {words}"])
             if node.role == "Compute":
                 _tell_error(cluster, node, step, words)

@@ -15,8 +15,8 @@ from trainyard_local.parallelcluster import boot, daemon, filesystem, fleet, rol
 from trainyard_local.parallelcluster.configuration import HEAD_NODE, Configuration
 from trainyard_local.parallelcluster.events import resource_changed, stack_changed
 from trainyard_local.parallelcluster.node import QueueNode
-from trainyard_local.parallelcluster.slurm import flags, nodes_of
-from trainyard_local.parallelcluster.state import Cluster, Failure
+from trainyard_local.parallelcluster.slurm import await_daemon, flags, nodes_of
+from trainyard_local.parallelcluster.state import Cluster, Failure, now
 from trainyard_local.slurm.cluster import require_programs
 
 log = logging.getLogger(__name__)
@@ -160,28 +160,75 @@ class LocalCluster(Cluster):
 
     def update(self, configuration: Configuration) -> None:
         """Take another configuration. Runs in the background; the outcome is the status."""
-        self.status = "UPDATE_IN_PROGRESS"
+        self.status, self.changed_at = "UPDATE_IN_PROGRESS", now()
         stack_changed(self, "UPDATE_IN_PROGRESS", "User Initiated")
         self.in_background(partial(self._update, configuration))
 
     def _update(self, configuration: Configuration) -> None:
-        names = set(configuration.node_names())
+        """As the head node does it: Slurm's files, slurmctld anew, then what is to be run."""
+        before = self.configuration
         try:
-            for name in sorted(names - set(self.slurm.ports)):
-                self.slurm.ports[name] = self.ports.take()
-            self.configuration = configuration
-            self._write_slurm()
-            self.scontrol("reconfigure")
-        except (subprocess.SubprocessError, OSError, RuntimeError) as error:
-            log.warning("cluster %s could not be updated: %s", self.name, error)
-            self.status = "UPDATE_FAILED"
-            stack_changed(self, "UPDATE_ROLLBACK_COMPLETE", str(error))
+            self._reconfigured(configuration)
+            head = self.head
+            if head is not None:
+                boot.updated(self, head)
+        except (subprocess.SubprocessError, OSError, RuntimeError, boot.BootFailed) as error:
+            if not self.closing.is_set():
+                self._undo(before, str(error))
             return
+        self._forget_queues(before, configuration)
         self.status = "UPDATE_COMPLETE"
         stack_changed(self, "UPDATE_COMPLETE")
 
+    def _undo(self, before: Configuration, why: str) -> None:
+        """CloudFormation rolls the update back. OnNodeUpdated does not run again for that."""
+        log.warning("cluster %s could not be updated: %s", self.name, why)
+        words = f"WaitCondition received failed message: 'Failed to update the cluster. {why}'"
+        resource_changed(self, "HeadNodeWaitCondition", WAIT, "CREATE_FAILED", words)
+        stack_changed(self, "UPDATE_ROLLBACK_IN_PROGRESS", "The following resource(s) failed")
+        wanted = self.configuration
+        try:
+            self._reconfigured(before)
+        except (subprocess.SubprocessError, OSError, RuntimeError) as error:
+            log.warning("cluster %s could not be changed back: %s", self.name, error)
+            self.status = "UPDATE_FAILED"
+            stack_changed(self, "UPDATE_ROLLBACK_FAILED", str(error))
+            return
+        self._forget_queues(wanted, before)
+        self.status = "UPDATE_FAILED"
+        stack_changed(self, "UPDATE_ROLLBACK_COMPLETE")
+
+    def _reconfigured(self, configuration: Configuration) -> None:
+        """Slurm with these queues: slurmctld takes other nodes only when it starts."""
+        for name in sorted(set(configuration.node_names()) - set(self.slurm.ports)):
+            self.slurm.ports[name] = self.ports.take()
+        self.configuration = configuration
+        self._write_slurm()
+        head = self.head
+        if head is None:
+            raise OSError("there is no head node")
+        head.restart_controller()
+        await_daemon(self.slurm, head.slurm_conf)
+        self.scontrol("reconfigure")
+        if self.fleet in ("STOP_REQUESTED", "STOPPING", "STOPPED"):
+            daemon.partitions(self, "INACTIVE")
+
+    def _forget_queues(self, before: Configuration, after: Configuration) -> None:
+        """Nodes that are no more give back instances and ports, queues their roles."""
+        gone = set(before.node_names()) - set(after.node_names())
+        for name in gone:
+            if (instance := self.instance_of(name)) is not None:
+                self.terminate(instance)
+        self.ports.give_back([self.slurm.ports.pop(name) for name in gone])
+        for queue in {one.name for one in before.queues} - {one.name for one in after.queues}:
+            roles.remove(self.cloud, boot.role_name(self, queue))
+
     def request_fleet(self, *, running: bool) -> None:
-        self.fleet = "START_REQUESTED" if running else "STOP_REQUESTED"
+        """A wish that is granted already, or is on its way, changes nothing."""
+        if running and self.fleet not in ("START_REQUESTED", "STARTING", "RUNNING"):
+            self.fleet = "START_REQUESTED"
+        if not running and self.fleet not in ("STOP_REQUESTED", "STOPPING", "STOPPED"):
+            self.fleet = "STOP_REQUESTED"
 
     def delete(self, forget: Callable[[], None]) -> None:
         """Kill and remove everything in the background; `forget` is called when nothing is left."""

@@ -16,6 +16,7 @@ from trainyard_local.parallelcluster.configuration import read
 from trainyard_local.parallelcluster.judging import (
     NAME,
     BadRequest,
+    Conflict,
     Finding,
     World,
     findings,
@@ -110,14 +111,13 @@ class Clusters:
         cluster.in_background(cluster.create)
         return cluster
 
-    def judge_update(self, cluster: LocalCluster, text: str) -> list[dict[str, Any]]:
-        """What would change. Raises BadRequest, Invalid."""
-        if cluster.status not in ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_FAILED"):
-            raise BadRequest(
-                f"Bad Request: Cannot execute update while stack is in {cluster.stack} status."
-            )
+    def judge_update(self, cluster: LocalCluster, text: str) -> list[updates.Change]:
+        """What would change. Raises BadRequest, Conflict, Invalid, updates.Refused."""
+        if "IN_PROGRESS" in cluster.stack:
+            raise Conflict(f"Cannot execute update while stack is in {cluster.stack} status.")
         document = self._judge_text(text)
-        return updates.judged(cluster, read(text, document))
+        have = parsed(cluster.configuration.text, self.cloud.region)
+        return updates.judged(have, document, fleet_stopped=cluster.fleet == "STOPPED")
 
     def update(self, cluster: LocalCluster, text: str) -> None:
         """Of a judged text."""
@@ -129,7 +129,11 @@ class Clusters:
             if cluster.status == "DELETE_IN_PROGRESS":
                 return
             if cluster.status == "UPDATE_IN_PROGRESS":
-                raise BadRequest("Bad Request: Cluster is in UPDATE_IN_PROGRESS; cannot delete it")
+                cluster.end_workers()
+                raise BadRequest(
+                    f"Bad Request: Cluster {cluster.name} did not delete successfully. Stack "
+                    f"[{cluster.name}] cannot be deleted while in status {cluster.stack}"
+                )
             cluster.delete(partial(self._forget, cluster))
 
     def _forget(self, cluster: LocalCluster) -> None:

@@ -84,6 +84,8 @@ class Configuration:
     text: str
     head_type: str
     head_scripts: tuple[Script, ...]
+    #: What the head node runs after an update.
+    updated_scripts: tuple[Script, ...]
     head_permissions: Permissions
     queues: tuple[Queue, ...]
     pools: tuple[Pool, ...]
@@ -134,6 +136,7 @@ def read(text: str, document: Json) -> Configuration:
         text=text,
         head_type=head["InstanceType"],
         head_scripts=_scripts(head),
+        updated_scripts=_scripts(head, "OnNodeUpdated"),
         head_permissions=_permissions(head),
         queues=tuple(map(_queue, scheduling["SlurmQueues"])),
         pools=tuple(map(_pool, (document.get("LoginNodes") or {}).get("Pools") or [])),
@@ -175,8 +178,8 @@ def _pool(given: Json) -> Pool:
     )
 
 
-def _scripts(part: Json) -> tuple[Script, ...]:
-    given = (part.get("CustomActions") or {}).get("OnNodeConfigured") or {}
+def _scripts(part: Json, action: str = "OnNodeConfigured") -> tuple[Script, ...]:
+    given = (part.get("CustomActions") or {}).get(action) or {}
     steps: Sequence[Json] = given.get("Sequence") or ([given] if given else [])
     return tuple(Script(step["Script"], tuple(map(str, step.get("Args") or []))) for step in steps)
 

@@ -40,7 +40,7 @@ def look(cluster: Cluster) -> None:
         _stop(cluster, nodes)
         return
     if cluster.fleet in ("START_REQUESTED", "STARTING", "UNKNOWN"):
-        _partitions(cluster, "UP")
+        partitions(cluster, "UP")
         cluster.fleet = "RUNNING"
     _end_powered_down(cluster, nodes)
     _count_failures(cluster, nodes)
@@ -176,12 +176,13 @@ def _stop(cluster: Cluster, nodes: SlurmNodes) -> None:
     if cluster.fleet == "STOPPED":
         return
     cluster.fleet = "STOPPING"
-    _partitions(cluster, "INACTIVE")
+    partitions(cluster, "INACTIVE")
     _end_instances(cluster, list(nodes))
     fleet.power_down(cluster, list(nodes), "stopping cluster")
     cluster.fleet = "STOPPED"
 
 
-def _partitions(cluster: Cluster, state: str) -> None:
+def partitions(cluster: Cluster, state: str) -> None:
+    """Raises subprocess.SubprocessError, OSError."""
     for queue in cluster.configuration.queues:
         cluster.scontrol("update", f"partitionname={queue.name}", f"state={state}")

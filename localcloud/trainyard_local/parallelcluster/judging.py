@@ -27,6 +27,7 @@ DENIED = frozenset({
 ANY: Json = {}
 _SCRIPT = {"Script": ANY, "Args": ANY}
 _ACTIONS = {"OnNodeConfigured": {**_SCRIPT, "Sequence": [_SCRIPT]}}
+_HEAD_ACTIONS = {**_ACTIONS, "OnNodeUpdated": _ACTIONS["OnNodeConfigured"]}
 _IAM = {"AdditionalIamPolicies": ANY, "S3Access": ANY}
 _RESOURCE = dict.fromkeys(
     [
@@ -47,7 +48,7 @@ KNOWN: Json = {
         "Iam": _IAM,
         "Ssh": ANY,
         "Dcv": ANY,
-        "CustomActions": _ACTIONS,
+        "CustomActions": _HEAD_ACTIONS,
     },
     "Scheduling": {
         "Scheduler": ANY,
@@ -113,6 +114,10 @@ class World:
 
 class BadRequest(ValueError):
     """The request is refused with a sentence, before any validator ran."""
+
+
+class Conflict(Exception):
+    """Another operation is under way."""
 
 
 def parsed(text: str, region: str) -> Json:
@@ -234,9 +239,9 @@ def _permissions(document: Json, world: World) -> Iterator[Finding]:
 def _scripts(document: Json, world: World) -> Iterator[Finding]:
     named = set()
     for part in _parts(document):
-        given = (part.get("CustomActions") or {}).get("OnNodeConfigured") or {}
-        steps = given.get("Sequence") or ([given] if given else [])
-        named |= {str(step["Script"]) for step in steps}
+        for given in (part.get("CustomActions") or {}).values():
+            steps = given.get("Sequence") or ([given] if given else [])
+            named |= {str(step["Script"]) for step in steps}
     for source in sorted(named):
         if not source.startswith("s3://"):
             words = f"The local cloud reads scripts from S3 only, and {source} is elsewhere."

@@ -5,8 +5,12 @@ The image has Slurm, AWS's command line and the files by which a node knows its 
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +21,8 @@ from trainyard_local.slurm.cluster import SlurmCluster
 
 #: A daemon of the image's: started again whenever it ends, as its unit says.
 DAEMON = 'while :; do "$@" >>"$0" 2>&1 </dev/null; sleep 1; done'
+#: slurmctld writes its state and ends within this.
+RESTART_SECONDS = 30.0
 #: The two commands of AWS's command line that a node's script needs.
 AWS = Path(__file__).with_name("aws_program.py")
 _NODE_TYPES = {"Controller": "HeadNode", "Compute": "ComputeFleet", "Login": "LoginNode"}
@@ -93,6 +99,16 @@ class QueueNode(Node):
             # powered up; of others it calls it an unexpected reboot.
             booted = ["-b"] if not is_static(self.label) else []
             self.start_daemon("slurmd", "slurmd", "-D", *booted, "-N", self.label)
+
+    def restart_controller(self) -> None:
+        """slurmctld ends, with its state on disk, and the image's unit starts it anew."""
+        running = {one.pid for one in self.processes() if one.name == "slurmctld"}
+        for pid in running:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        deadline = time.monotonic() + RESTART_SECONDS
+        while running & {one.pid for one in self.processes()} and time.monotonic() < deadline:
+            time.sleep(0.05)
 
     def _file(self, path: str, text: str) -> None:
         target = self.root / path

@@ -18,8 +18,9 @@ from sam_on_moto.iam.signatures import Rejected, SignedRequest, verify
 from sam_on_moto.wire.messages import Request, Response, json_response
 from trainyard_local.parallelcluster import views
 from trainyard_local.parallelcluster.clusters import Clusters, Invalid, Missing
-from trainyard_local.parallelcluster.judging import BadRequest
+from trainyard_local.parallelcluster.judging import BadRequest, Conflict
 from trainyard_local.parallelcluster.logs import events_of, streams_of
+from trainyard_local.parallelcluster.updates import Refused
 
 PREFIX = "/_parallelcluster"
 _PAGE = 100
@@ -71,6 +72,10 @@ class Api:
             return json_response(404, {"message": str(missing)})
         except BadRequest as bad:
             return json_response(400, {"message": str(bad)})
+        except Conflict as conflict:
+            return json_response(409, {"message": str(conflict)})
+        except Refused as refusal:
+            return _refused_update(refusal)
         except Invalid as invalid:
             return json_response(
                 400,
@@ -116,8 +121,17 @@ def _body(request: Request) -> Json:
     return found
 
 
-def _dry_run() -> Response:
-    return json_response(412, {"message": _STAYS, "validationMessages": []})
+def _dry_run(**more: Any) -> Response:
+    return json_response(412, {"message": _STAYS, "validationMessages": [], **more})
+
+
+def _refused_update(refusal: Refused) -> Response:
+    body = {
+        "message": str(refusal),
+        "changeSet": [one.told() for one in refusal.changes],
+        "updateValidationErrors": [one.error() for one in refusal.changes if one.refusal],
+    }
+    return json_response(400, body)
 
 
 def _text(call: Call) -> str:
@@ -148,9 +162,9 @@ def _describe(call: Call) -> Response:
 
 def _update(call: Call) -> Response:
     cluster = call.clusters.find(call.names[0])
-    changes = call.clusters.judge_update(cluster, _text(call))
+    changes = [one.told() for one in call.clusters.judge_update(cluster, _text(call))]
     if call.dry:
-        return _dry_run()
+        return _dry_run(changeSet=changes)
     call.clusters.update(cluster, _text(call))
     return json_response(202, {"cluster": views.summary(cluster), "changeSet": changes})
 
@@ -174,9 +188,15 @@ def _set_fleet(call: Call) -> Response:
             "Bad Request: the update compute fleet status can only be set to "
             "`START_REQUESTED` or `STOP_REQUESTED` for Slurm clusters."
         )
+    running = wanted == "START_REQUESTED"
+    if "IN_PROGRESS" in cluster.stack:
+        words = "start/enable" if running else "stop/disable"
+        raise BadRequest(
+            f"Bad Request: Cannot {words} compute fleet while stack is in {cluster.stack} status."
+        )
     if cluster.fleet == "UNKNOWN":
         raise BadRequest("Bad Request: the compute fleet's status is not known yet")
-    cluster.request_fleet(running=wanted == "START_REQUESTED")
+    cluster.request_fleet(running=running)
     return _fleet(call)
 
 

@@ -52,6 +52,8 @@ class Cluster(ClusterOfNodes):
     failure: Failure | None = None
     created_at: datetime = field(default_factory=now)
     updated_at: datetime = field(default_factory=now)
+    #: When its stack was made, or its newest update began.
+    changed_at: datetime = field(default_factory=now)
     nodes: dict[str, Node] = field(default_factory=dict)
     #: The one that was made with it.
     filesystem: Filesystem | None = None
@@ -164,6 +166,11 @@ class Cluster(ClusterOfNodes):
             self.nodes.pop(node.instance_id, None)
         node.status = "terminated"
         node.destroy()
+
+    def end_workers(self) -> None:
+        for node in self.instances():
+            if node.role == "Compute":
+                self.terminate(node)
 
     def log(self, node: QueueNode, stream: str, lines: list[str]) -> None:
         """Into one of the node's logs in CloudWatch."""

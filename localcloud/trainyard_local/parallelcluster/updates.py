@@ -1,80 +1,198 @@
 """What may change in a cluster that is there, and what has to stand still for it.
 
-ParallelCluster has an update policy for each key. Known here are those of queues and of the rest
-that the local cloud reads.
+ParallelCluster has an update policy for each key. Known here are those of 3.16.1 for the keys that
+the local cloud reads, with their words.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from trainyard_local.parallelcluster.configuration import Configuration, Queue
 from trainyard_local.parallelcluster.judging import BadRequest
-from trainyard_local.parallelcluster.state import Cluster
 
-Change = dict[str, Any]
+Json = Mapping[str, Any]
+STOPPED = "All compute nodes must be stopped"
+_STOP = "Stop the compute fleet with the pcluster update-compute-fleet command"
+_STOP_OR_TERMINATE = (
+    "Stop the compute fleet or set QueueUpdateStrategy:TERMINATE in config to remove nodes from "
+    "the scheduler, terminate the associated instances & any running jobs"
+)
+_OR_STRATEGY = (
+    ", or set QueueUpdateStrategy in the configuration used for the 'update-cluster' operation"
+)
 
 
-def judged(cluster: Cluster, wanted: Configuration) -> list[Change]:
-    """The changes. Raises BadRequest where one is refused, or nothing changes."""
-    have = cluster.configuration
-    changes = [*_fixed(have, wanted), *_queues(have, wanted)]
+@dataclass(frozen=True)
+class Change:
+    """One key with its two values; `refusal` is '' where it may change now."""
+
+    parameter: str
+    old: Any
+    new: Any
+    refusal: str = ""
+
+    def told(self) -> dict[str, str]:
+        return {
+            "parameter": self.parameter,
+            "currentValue": _text(self.old),
+            "requestedValue": _text(self.new),
+        }
+
+    def error(self) -> dict[str, str]:
+        return {**self.told(), "message": self.refusal}
+
+
+class Refused(Exception):
+    """An update is refused; each change says whether it is to blame."""
+
+    def __init__(self, changes: list[Change]) -> None:
+        super().__init__("Update failure")
+        self.changes = changes
+
+
+def judged(have: Json, wanted: Json, *, fleet_stopped: bool) -> list[Change]:
+    """The changes of one document to the other. Raises Refused, BadRequest (nothing changes)."""
+    patch = Patch(have, wanted, fleet_stopped)
+    changes = [*patch.fixed(), *patch.queues()]
+    if any(change.refusal for change in changes):
+        raise Refused(changes)
     if not changes:
         raise BadRequest("Bad Request: No changes found in your cluster configuration.")
-    stopped = cluster.fleet == "STOPPED"
-    refused = [
-        change["parameter"]
-        for change in changes
-        if change["needs"] == "never" or (change["needs"] == "stop" and not stopped)
-    ]
-    if refused:
-        raise BadRequest(
-            f"Bad Request: Update failure: {refused[0]} cannot be changed while the compute fleet "
-            "is running, or at all; all compute nodes must be stopped"
-        )
-    return [{k: v for k, v in change.items() if k != "needs"} for change in changes]
+    return changes
 
 
-def _change(parameter: str, old: object, new: object, needs: str) -> Change:
-    told = {"parameter": parameter, "currentValue": str(old), "requestedValue": str(new)}
-    return {**told, "needs": needs}
+@dataclass(frozen=True)
+class Patch:
+    """Two documents, as the user wrote them."""
+
+    have: Json
+    wanted: Json
+    stopped: bool
+
+    def fixed(self) -> Iterator[Change]:
+        """Everything but the queues. What is not named here is not changed on the local cloud."""
+        for key in ("Image", "Region", "Imds", "CustomS3Bucket", "LoginNodes", "SharedStorage"):
+            yield from self._compared((key,), _unsupported)
+        for key in ("InstanceType", "Networking", "LocalStorage", "Dcv"):
+            yield from self._compared(("HeadNode", key), _unsupported)
+        yield from self._compared(("HeadNode", "CustomActions", "OnNodeConfigured"), _unsupported)
+        for path in (
+            ("HeadNode", "CustomActions", "OnNodeUpdated"),
+            ("HeadNode", "Iam"),
+            ("HeadNode", "Ssh"),
+            ("Iam",),
+            ("Tags",),
+            ("Scheduling", "SlurmSettings", "CustomSlurmSettings"),
+        ):
+            yield from self._compared(path, _supported)
+        yield from self._compared(("Scheduling", "SlurmSettings", "ScaledownIdletime"), self._stop)
+
+    def queues(self) -> Iterator[Change]:
+        have, wanted = _named(self.have), _named(self.wanted)
+        for name, queue in wanted.items():
+            if name in have:
+                yield from self._queue(f"Scheduling.SlurmQueues[{name}]", have[name], queue)
+            else:
+                yield Change("Scheduling.SlurmQueues", None, queue)
+        for name in have.keys() - wanted.keys():
+            yield Change("Scheduling.SlurmQueues", have[name], None, self._resize())
+
+    def _queue(self, where: str, old: Json, new: Json) -> Iterator[Change]:
+        for key in ("CapacityType", "AllocationStrategy", "ComputeSettings", "Networking", "Image"):
+            yield from _differ(where, key, old, new, self._strategy)
+        scripts = _parts("CustomActions", old, new)
+        yield from _differ(f"{where}.CustomActions", "OnNodeConfigured", *scripts, self._strategy)
+        for key in ("Iam", "CustomSlurmSettings"):
+            yield from _differ(where, key, old, new, _supported)
+        (before,), (after,) = old["ComputeResources"], new["ComputeResources"]
+        if before["Name"] != after["Name"]:
+            yield Change(f"{where}.ComputeResources", None, after)
+            yield Change(f"{where}.ComputeResources", before, None, self._resize())
+            return
+        yield from self._resource(f"{where}.ComputeResources[{before['Name']}]", before, after)
+
+    def _resource(self, where: str, old: Json, new: Json) -> Iterator[Change]:
+        yield from _differ(where, "MaxCount", old, new, self._more_at_most)
+        more = int(new.get("MaxCount", 10)) - int(old.get("MaxCount", 10))
+        most = int(old.get("MinCount", 0)) + max(0, more)
+        within = more > 0 and int(new.get("MinCount", 0)) <= most
+        yield from _differ(where, "MinCount", old, new, lambda *_: "" if within else self._resize())
+        yield from _differ(where, "InstanceType", old, new, self._stop)
+        types, before = _types(new), _types(old)
+        for name in types - before:
+            yield Change(f"{where}.Instances", None, {"InstanceType": name})
+        for name in before - types:
+            yield Change(f"{where}.Instances", {"InstanceType": name}, None, self._stop())
+        yield from _differ(where, "DisableSimultaneousMultithreading", old, new, self._stop)
+        for key in ("SpotPrice", "Efa", "CapacityReservationTarget"):
+            yield from _differ(where, key, old, new, self._strategy)
+        yield from _differ(where, "HealthChecks", old, new, _supported)
+
+    def _compared(self, path: tuple[str, ...], rule: Callable[..., str]) -> Iterator[Change]:
+        old, new = self.have, self.wanted
+        for key in path[:-1]:
+            old, new = old.get(key) or {}, new.get(key) or {}
+        yield from _differ(".".join(path[:-1]), path[-1], old, new, rule)
+
+    def _stop(self, *_: Any) -> str:
+        return "" if self.stopped else f"{STOPPED}. {_STOP}"
+
+    def _strategy(self, *_: Any) -> str:
+        """QueueUpdateStrategy, where it is set, drains the nodes of the queue instead."""
+        settings = self.wanted["Scheduling"].get("SlurmSettings") or {}
+        if self.stopped or settings.get("QueueUpdateStrategy", "COMPUTE_FLEET_STOP") != (
+            "COMPUTE_FLEET_STOP"
+        ):
+            return ""
+        return f"{STOPPED} or QueueUpdateStrategy must be set. {_STOP}{_OR_STRATEGY}"
+
+    def _resize(self) -> str:
+        if self.stopped:
+            return ""
+        words = f"{STOPPED} or QueueUpdateStrategy must be set to TERMINATE"
+        return f"{words}. {_STOP_OR_TERMINATE}"
+
+    def _more_at_most(self, key: str, old: Any, new: Any) -> str:
+        return "" if int(new or 10) >= int(old or 10) else self._resize()
 
 
-def _fixed(have: Configuration, wanted: Configuration) -> list[Change]:
-    pairs = {
-        "HeadNode.InstanceType": (have.head_type, wanted.head_type),
-        "SharedStorage": (have.storage, wanted.storage),
-        "Iam.PermissionsBoundary": (have.boundary, wanted.boundary),
-    }
-    found = [_change(name, *pair, "never") for name, pair in pairs.items() if pair[0] != pair[1]]
-    if have.slurm_settings != wanted.slurm_settings:
-        name = "Scheduling.SlurmSettings.CustomSlurmSettings"
-        found.append(_change(name, have.slurm_settings, wanted.slurm_settings, "stop"))
-    return found
+def _unsupported(key: str, old: Any, new: Any) -> str:
+    wish = f"Restore '{key}' value to '{old}'"
+    if old is None:
+        wish = f"Remove the parameter '{key}'"
+    return (
+        f"Update actions are not currently supported for the '{key}' parameter. {wish}. If you "
+        "need this change, please consider creating a new cluster instead of updating the existing "
+        "one."
+    )
 
 
-def _queues(have: Configuration, wanted: Configuration) -> list[Change]:
-    old = {queue.name: queue for queue in have.queues}
-    new = {queue.name: queue for queue in wanted.queues}
-    found = [_change("SlurmQueues", "-", name, "") for name in new.keys() - old.keys()]
-    found += [_change("SlurmQueues", name, "-", "stop") for name in old.keys() - new.keys()]
-    for name in old.keys() & new.keys():
-        found += _queue(old[name], new[name])
-    return found
+def _supported(*_: Any) -> str:
+    return ""
 
 
-def _queue(old: Queue, new: Queue) -> list[Change]:
-    found = []
-    where = f"SlurmQueues[{old.name}].ComputeResources[{old.resource}]"
-    if old.maximum != new.maximum:
-        needs = "stop" if new.maximum < old.maximum else ""
-        found.append(_change(f"{where}.MaxCount", old.maximum, new.maximum, needs))
-    if old.minimum != new.minimum:
-        found.append(_change(f"{where}.MinCount", old.minimum, new.minimum, "stop"))
-    if old.types != new.types:
-        found.append(_change(f"{where}.Instances", old.types, new.types, "stop"))
-    if old.market != new.market:
-        found.append(
-            _change(f"SlurmQueues[{old.name}].CapacityType", old.market, new.market, "stop")
-        )
-    return found
+def _differ(
+    where: str, key: str, old: Json, new: Json, rule: Callable[..., str]
+) -> Iterator[Change]:
+    before, after = old.get(key), new.get(key)
+    if before != after:
+        name = f"{where}.{key}" if where else key
+        yield Change(name, before, after, rule(key, before, after))
+
+
+def _parts(key: str, old: Json, new: Json) -> tuple[Json, Json]:
+    return old.get(key) or {}, new.get(key) or {}
+
+
+def _named(document: Json) -> dict[str, Json]:
+    return {queue["Name"]: queue for queue in document["Scheduling"]["SlurmQueues"]}
+
+
+def _types(resource: Json) -> set[str]:
+    return {one["InstanceType"] for one in resource.get("Instances") or []}
+
+
+def _text(value: Any) -> str:
+    return "-" if value is None else str(value)

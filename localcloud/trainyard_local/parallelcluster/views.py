@@ -29,7 +29,7 @@ def description(cluster: Cluster) -> Json:
     found["cloudFormationStackStatus"] = found.pop("cloudformationStackStatus")
     found |= {
         "creationTime": cluster.created_at.isoformat(),
-        "lastUpdatedTime": cluster.updated_at.isoformat(),
+        "lastUpdatedTime": cluster.changed_at.isoformat(),
         "computeFleetStatus": cluster.fleet,
         "clusterConfiguration": {"url": ""},
         "tags": [{"key": key, "value": value} for key, value in cluster.tags.items()],

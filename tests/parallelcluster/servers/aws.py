@@ -178,6 +178,16 @@ def _mapped(check: Any) -> Any:
     return staticmethod(checked)
 
 
+_resources_of = stacks.CloudFormationBackend.describe_stack_resources
+
+
+def _named_resources(self: Any, *arguments: Any) -> Any:
+    """moto keeps no logical id of some kinds, and an update asks for all of a stack's by theirs."""
+    stack, found = _resources_of(self, *arguments)
+    return stack, [one for one in found if getattr(one, "logical_resource_id", None)]
+
+
+stacks.CloudFormationBackend.describe_stack_resources = _named_resources
 parsing.resource_class_from_type = _resource_class
 stacks.Stack.get_cfn_attribute = _stack_attribute
 EC2Response.describe_capacity_reservations = _reservations

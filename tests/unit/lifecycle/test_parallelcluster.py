@@ -116,6 +116,22 @@ def test_the_agent_is_told_that_nodes_come_and_go_and_that_slurm_is_not_ours(
     assert config["sharedPath"] == "/fsx"
 
 
+def test_after_an_update_only_the_agents_configuration_is_written_anew(
+    scripts: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[list[str]] = []
+
+    def run(load: object, steps: list[tuple[str, object]], first: str) -> int:
+        ran.append([name for name, _ in steps])
+        return 0
+
+    monkeypatch.setattr(scripts.lifecycle, "run", run)
+    scripts.parallelcluster.main(["controller", "updated"])
+    scripts.parallelcluster.main(["controller"])
+    assert ran[0] == ["agent configuration"]
+    assert set(ran[0]) < set(ran[1])
+
+
 def test_nothing_is_mounted_by_us_and_what_is_missing_is_said(
     scripts: SimpleNamespace, root: Path, bundle: Path
 ) -> None:

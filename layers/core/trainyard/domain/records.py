@@ -30,7 +30,15 @@ RunStatus = Literal[
 ]
 TERMINAL: frozenset[str] = frozenset({"Succeeded", "Failed", "Cancelled"})
 ClusterStatus = Literal[
-    "Pending", "Creating", "InService", "Ready", "Failed", "Deleting", "Deleted"
+    "Pending",
+    "Creating",
+    "InService",
+    "Ready",
+    "Updating",
+    "Stopped",
+    "Failed",
+    "Deleting",
+    "Deleted",
 ]
 WaitKind = Literal["cluster", "outcome", "export", "teardown", "in-service", "deleted"]
 
@@ -335,6 +343,52 @@ class CapacityTry(Record):
     reason: str = Field(default="", description="why it ended, in AWS's words")
 
 
+ChangeState = Literal[
+    "waiting", "begun", "stopping", "sending", "changing", "starting",
+    "done", "refused", "rolled-back", "failed", "withdrawn",
+]  # fmt: skip
+#: After these nothing more is done.
+CHANGE_ENDS: frozenset[str] = frozenset({"done", "refused", "rolled-back", "failed", "withdrawn"})
+
+
+class ClusterChange(Record):
+    """What becomes of a cluster that is there: another spec, or its fleet stopped or started.
+
+    The sweep alone takes it from state to state.
+    """
+
+    state: ChangeState = "waiting"
+    spec: ClusterSpec | None = Field(
+        default=None, description="what is wanted; null: only the fleet is stopped or started"
+    )
+    fleet: Literal["running", "stopped"] = Field(
+        default="running", description="what becomes of the fleet in the end"
+    )
+    was: Literal["Ready", "Stopped"] = Field(
+        default="Ready", description="the cluster's status before"
+    )
+    asked_at: datetime
+    ended_at: datetime | None = None
+    forced: bool = Field(default=False, description="a person gave up people's jobs")
+    stops_fleet: bool = Field(
+        default=False, description="the change needs a fleet that is stopped meanwhile"
+    )
+    sent_at: datetime | None = Field(
+        default=None, description="when the backend was first asked for it, before the call"
+    )
+    before: str = Field(
+        default="", description="the backend's word for when the cluster changed last, before this"
+    )
+    outcome: ChangeState | None = Field(
+        default=None, description="known while the fleet is started again"
+    )
+    reason: str = Field(default="", description="what it waits for, or why it ended so")
+
+    @property
+    def over(self) -> bool:
+        return self.state in CHANGE_ENDS
+
+
 class Cluster(Record):
     """A cluster we made (or are making). Only the cluster and teardown state machines write it."""
 
@@ -381,6 +435,7 @@ class Cluster(Record):
         default=0, description="restarts of its state machines; part of their execution names"
     )
     problem: Problem | None = None
+    change: ClusterChange | None = Field(default=None, description="the newest one")
     idempotency_key: str | None = Field(default=None, description="of the request that made it")
 
     @property

@@ -30,6 +30,8 @@ from trainyard_contracts.events import ExportFinished, Fact, NodeUnhealthy
 #: So long after its cluster's own deadline the run gives up too. The cluster's machine goes first,
 #: for it knows the reason better.
 GRACE_SECONDS = 120
+#: Why a cluster that was ready serves no run now.
+_MEANWHILE = {"Updating": "it is being changed.", "Stopped": "its fleet is stopped."}
 #: Repairs behind the run's back wait this long at most for a new attempt's first step.
 RESTART_SECONDS = 60
 
@@ -189,6 +191,8 @@ def _waiting_for(draft: Draft, down: NodeUnhealthy | None) -> str:
     tries = draft.cluster.tries if draft.cluster is not None else []
     said = f"try {tries[-1].number} for capacity, {tries[-1].way}." if tries else ""
     waiting = f"Waiting for cluster '{draft.run.cluster_name}'"
+    if draft.cluster is not None and draft.cluster.status in _MEANWHILE:
+        said = _MEANWHILE[draft.cluster.status]
     why = down.detail if down is not None else said
     return f"{waiting}: {why}" if why else f"{waiting} to be ready."
 

@@ -1,4 +1,4 @@
-"""/v1/clusters: create, list, look at and delete clusters."""
+"""/v1/clusters: create, list, look at, change and delete clusters."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body, Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
+from trainyard.app.clusters.change_cluster import start_fleet, stop_fleet, update_cluster
 from trainyard.app.clusters.create_cluster import create_cluster
 from trainyard.app.clusters.delete_cluster import delete_cluster
-from trainyard.app.runs.dry_run import dry_run_cluster
+from trainyard.app.runs.dry_run import dry_run_cluster, dry_run_update
 from trainyard.domain.records import Cluster
 from trainyard.http.answers import answer, documented
 from trainyard.http.identifiers import ClusterPath, IdempotencyKey
@@ -25,6 +26,20 @@ TAGS = ["clusters"]
 _CREATED = documented(
     202, ClusterView, "Accepted; follow the cluster", 409, 413, 415, 422, also={200: PlanView}
 )
+_UPDATED = documented(
+    202,
+    ClusterView,
+    "Accepted; follow the cluster's change",
+    404,
+    409,
+    413,
+    415,
+    422,
+    also={200: PlanView},
+)
+_FLEET = documented(202, ClusterView, "Accepted; follow the cluster's change", 404, 409)
+DryRun = Annotated[bool, Query(description="answer with the plan and do nothing")]
+GiveUpJobs = Annotated[bool, Query(description="end people's jobs on it, too; never an active run")]
 Force = Annotated[
     bool,
     Query(
@@ -38,11 +53,34 @@ def _accepted(cluster: Cluster) -> Response[str]:
 
 
 def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
-    """The routes of clusters."""
+    """The routes of clusters; verbs first, as in runs."""
     router = APIGatewayHttpRouter()  # type: ignore[no-untyped-call]
+    _verbs(router, ports)
     _collection(router, ports)
     _one(router, ports)
     return router
+
+
+def _verbs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
+    @router.post(
+        "/v1/clusters/<clusterName>:stop",
+        tags=TAGS,
+        operation_id="stopCluster",
+        summary="Stop the cluster's fleet: its workers end, the head node and its files stay",
+        responses=_FLEET,
+    )
+    def stop(cluster_name: ClusterPath, force: GiveUpJobs = False) -> Response[str]:
+        return _accepted(stop_fleet(ports(), known(cluster_name), force=force))
+
+    @router.post(
+        "/v1/clusters/<clusterName>:start",
+        tags=TAGS,
+        operation_id="startCluster",
+        summary="Start the cluster's fleet, which was stopped",
+        responses=_FLEET,
+    )
+    def start(cluster_name: ClusterPath) -> Response[str]:
+        return _accepted(start_fleet(ports(), known(cluster_name)))
 
 
 def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
@@ -55,7 +93,7 @@ def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
     )
     def create(
         spec: Annotated[ClusterSpec, Body()],
-        dryrun: Annotated[bool, Query(description="answer with the plan and do nothing")] = False,
+        dryrun: DryRun = False,
         idempotency_key: IdempotencyKey = None,
     ) -> Response[str]:
         if dryrun:
@@ -85,6 +123,21 @@ def _one(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
     )
     def show(cluster_name: ClusterPath) -> Response[str]:
         return answer(ClusterView.of(ports().clusters.get(known(cluster_name))))
+
+    @router.put(
+        "/v1/clusters/<clusterName>",
+        tags=TAGS,
+        operation_id="updateCluster",
+        summary="Give a cluster another spec, or with dryrun=true see what that takes",
+        responses=_UPDATED,
+    )
+    def update(
+        cluster_name: ClusterPath, spec: Annotated[ClusterSpec, Body()], dryrun: DryRun = False
+    ) -> Response[str]:
+        name = known(cluster_name)
+        if dryrun:
+            return answer(PlanView.of_plan(dry_run_update(ports(), name, spec)))
+        return _accepted(update_cluster(ports(), name, spec))
 
     @router.delete(
         "/v1/clusters/<clusterName>",

@@ -419,6 +419,24 @@ class CapacityTry(View):
     reason: str = Field(description="why it ended, in AWS's words")
 
 
+class ClusterChange(View):
+    """What becomes, or became, of a cluster that is there."""
+
+    state: records.ChangeState
+    spec: ClusterSpec | None = Field(
+        description="what is wanted; null: only the fleet is stopped or started"
+    )
+    fleet: Literal["running", "stopped"] = Field(description="what becomes of the fleet in the end")
+    asked_at: datetime
+    ended_at: datetime | None
+    forced: bool = Field(description="a person gave up people's jobs")
+    stops_fleet: bool = Field(description="the change needs a fleet that is stopped meanwhile")
+    outcome: records.ChangeState | None = Field(
+        description="known while the fleet is started again"
+    )
+    reason: str = Field(description="what it waits for, or why it ended so, in AWS's words")
+
+
 class ClusterView(View):
     """A cluster."""
 
@@ -438,6 +456,9 @@ class ClusterView(View):
         description="a person gave up what only it holds, and people's jobs on it"
     )
     problem: Problem | None
+    change: ClusterChange | None = Field(
+        description="the newest update, stop or start; null = there was none"
+    )
     tries: list[CapacityTry] = Field(
         description="of a spec with capacity; the newest is the one that spec shows"
     )
@@ -450,6 +471,7 @@ class ClusterView(View):
             record,
             problem=Problem.of(record.problem) if record.problem else None,
             tries=[CapacityTry.of(one) for one in record.tries],
+            change=ClusterChange.of(record.change) if record.change else None,
             **other,
         )
 

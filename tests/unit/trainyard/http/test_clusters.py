@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.support.http_events import Client, is_a_problem, spec
-from tests.support.memory import World
+from tests.support.memory import MemoryChanges, World
 
 
 def cluster() -> dict[str, Any]:
@@ -172,3 +172,33 @@ def test_inputs_from_the_stacks_own_bucket_are_refused(client: Client) -> None:
     answer = client.post("/v1/clusters", {**cluster(), "jobInputs": inputs})
     is_a_problem(answer, 400, "invalid-request")
     assert "Trainyard's own bucket" in answer.fields["jobInputs.1"]
+
+
+def test_a_cluster_of_a_backend_that_changes_none_is_not_updated_stopped_or_started(
+    client: Client, world: World
+) -> None:
+    client.post("/v1/clusters", cluster())
+    for answer in (
+        client.send("PUT", "/v1/clusters/demo", body=cluster()),
+        client.send("PUT", "/v1/clusters/demo", body=cluster(), query={"dryrun": "true"}),
+        client.post("/v1/clusters/demo:stop"),
+        client.post("/v1/clusters/demo:start"),
+    ):
+        is_a_problem(answer, 409, "wrong-state")
+        assert "trainyard cluster create" in answer.json["nextStep"]
+
+
+def test_an_update_is_accepted_with_its_location_and_shown(client: Client, world: World) -> None:
+    world.backend.changes = MemoryChanges()
+    client.post("/v1/clusters", cluster())
+    world.clusters.put(world.clusters.get("demo").model_copy(update={"status": "Ready"}))
+    plan = client.send("PUT", "/v1/clusters/demo", body=cluster(), query={"dryrun": "true"})
+    assert (plan.status, plan.json["operation"]) == (200, "UpdateCluster")
+    fixed = client.send("PUT", "/v1/clusters/demo", body=cluster() | {"tags": {"a": "b"}})
+    is_a_problem(fixed, 400, "invalid-request")
+    assert "tags" in fixed.fields
+    answer = client.post("/v1/clusters/demo:stop", query={"force": "true"})
+    assert (answer.status, answer.headers["Location"]) == (202, "/v1/clusters/demo")
+    change = client.get("/v1/clusters/demo").json["change"]
+    assert (change["state"], change["fleet"], change["forced"]) == ("waiting", "stopped", True)
+    assert client.post("/v1/clusters/none:start").status == 404

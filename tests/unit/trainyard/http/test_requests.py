@@ -191,7 +191,7 @@ def test_an_unknown_path_is_not_found(client: Client, method: str, path: str) ->
     [
         ("DELETE", "/v1/runs", "GET, POST"),
         ("PUT", "/v1/runs/run-01h00000000000000000000000", "GET"),
-        ("POST", "/v1/clusters/c", "DELETE, GET"),
+        ("POST", "/v1/clusters/c", "DELETE, GET, PUT"),
         ("HEAD", "/v1/clusters", "GET, POST"),
         ("OPTIONS", "/v1/runs", "GET, POST"),
     ],

@@ -27,6 +27,31 @@ def blocker_of(ports: Ports, cluster: Cluster) -> str | None:
     return blocker(cluster, runs, facts, other_jobs(ports, cluster), unread)
 
 
+def used_by(ports: Ports, cluster: Cluster, *, forced: bool = False) -> str | None:
+    """Which runs or people use it now, or None; `forced` gives up people's jobs.
+
+    What it holds does not matter here: nothing of it is deleted.
+    """
+    runs, unread = ports.runs.on_cluster(cluster.name), ports.runs.unreadable_on(cluster.name)
+    others = None if forced else other_jobs(ports, cluster)
+    return blocker(cluster.changed(status="Ready"), runs, (), others, unread)
+
+
+def resting(cluster: Cluster | None) -> tuple[str, str] | None:
+    """Why a cluster that was ready serves no run now, and what to do; None if it is not that."""
+    if cluster is not None and cluster.status == "Stopped":
+        return (
+            f"The fleet of cluster '{cluster.name}' is stopped.",
+            f"Start it with trainyard cluster start {cluster.name}, and ask again",
+        )
+    if cluster is not None and cluster.status == "Updating":
+        return (
+            f"Cluster '{cluster.name}' is being changed.",
+            f"Wait until it is Ready (trainyard cluster show {cluster.name}), and ask again",
+        )
+    return None
+
+
 def other_jobs(ports: Ports, cluster: Cluster) -> OtherJobs:
     """People's jobs on this very cluster as its controller last reported them."""
     beats = [

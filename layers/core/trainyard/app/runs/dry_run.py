@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from trainyard.app.clusters.change_cluster import plan_update
 from trainyard.app.clusters.create_cluster import check_spec, check_standing
 from trainyard.app.filesystems.attach import mounted
 from trainyard.app.filesystems.attach import warnings as filesystem_warnings
@@ -91,6 +92,17 @@ def dry_run_cluster(ports: Ports, spec: ClusterSpec, *, name: str | None = None)
     warnings = [*request.warnings, *unpriced, *filesystem_warnings(ports, spec)]
     files = dict(request.files)
     return DryRun(request.operation, request.request, files, None, price, warnings, ways)
+
+
+def dry_run_update(ports: Ports, name: str, spec: ClusterSpec) -> DryRun:
+    """The exact request of a cluster's update, what it takes, and the price that follows."""
+    plan, against = plan_update(ports, name, spec)
+    request = plan.request
+    warnings = [*request.warnings]
+    warnings += ["The backend has this configuration already."] if plan.nothing else []
+    warnings += [f"It would not begin now. {words}" for words in against]
+    price = _price(ports, spec)
+    return DryRun(request.operation, request.request, dict(request.files), None, price, warnings)
 
 
 def _price(ports: Ports, spec: ClusterBase) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trainyard.app.clusters.cluster_use import resting
 from trainyard.app.facts.situation import cluster_of
 from trainyard.app.facts.waking import wake_run
 from trainyard.app.runs.submit_run import start_run
@@ -48,6 +49,8 @@ def _export_ended(ports: Ports, run: Run) -> Run:
             next_step=f"Look why with trainyard run show {run.id}.",
         )
     cluster = cluster_of(ports, run)
+    if (rests := resting(cluster)) is not None:
+        raise WrongState(rests[0], next_step=f"{rests[1]}.")
     if cluster is None or cluster.status != "Ready" or not left_on(run, cluster):
         raise WrongState(
             f"Run {run.id} is {run.status} and cluster '{run.cluster_name}' "

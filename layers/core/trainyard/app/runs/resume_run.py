@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trainyard.app.clusters.cluster_use import resting
 from trainyard.app.facts.situation import cluster_of, silent_since
 from trainyard.app.runs.read_sync import latest_sync
 from trainyard.app.runs.submit_run import start_run
@@ -123,6 +124,8 @@ def _check_checkpoints(ports: Ports, run: Run) -> None:
     if own is not None and own.filesystem:  # a new cluster of it has the same filesystem
         return
     cluster = cluster_of(ports, run)
+    if (rests := resting(cluster)) is not None:
+        raise WrongState(rests[0], next_step=f"{rests[1]}.")
     ready = cluster is not None and cluster.status == "Ready"
     sync = latest_sync(ports, run)
     if ready and sync is not None:  # the agent brings it to any filesystem

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 
+from trainyard.app.clusters.cluster_use import resting
 from trainyard.app.clusters.create_cluster import check_spec
 from trainyard.app.filesystems.attach import mounted
 from trainyard.app.filesystems.attach import warnings as filesystem_warnings
@@ -22,6 +23,7 @@ from trainyard.domain.errors import (
     FieldError,
     InvalidRequest,
     UploadIncomplete,
+    WrongState,
 )
 from trainyard.domain.records import Cluster, Code, Run, Start
 from trainyard.ports import Ports
@@ -40,7 +42,7 @@ def submit_run(ports: Ports, spec: RunSpec, *, idempotency_key: str | None = Non
         code = check_code(ports, spec)
         start = check_start(ports, spec, cluster)
         data = check_inputs(ports, spec)
-    except (ClusterNotFound, ClusterInUse, InvalidRequest, UploadIncomplete):
+    except (ClusterNotFound, ClusterInUse, InvalidRequest, UploadIncomplete, WrongState):
         # A client that retries after a lost answer gets its run back, whatever became of the
         # run's cluster and upload since. Where nothing is refused, `create` finds the run by the
         # key.
@@ -136,6 +138,8 @@ def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
             next_step="Name a cluster that is Ready, "
             "or give cluster.spec so that one is made for this run.",
         )
+    if cluster.status == "Stopped" and (rests := resting(cluster)) is not None:
+        raise WrongState(rests[0], next_step=f"{rests[1]}.")
     _check_fit(cluster, spec)
     return cluster
 

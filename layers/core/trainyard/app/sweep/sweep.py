@@ -20,6 +20,7 @@ from trainyard.app.machines.inputs import StepInput
 from trainyard.app.runs.submit_run import start_run
 from trainyard.app.sweep.archives import archive_step
 from trainyard.app.sweep.ask_backends import Unanswered, ask_each
+from trainyard.app.sweep.cluster_changes import cluster_change
 from trainyard.app.sweep.filesystems import filesystem_step, filesystems, unknown_filesystem
 from trainyard.app.sweep.filesystems import unknown as unknown_filesystems
 from trainyard.app.sweep.orphans import REMEDY, Suspect, suspects
@@ -166,7 +167,7 @@ def dead_machine(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
 
     A deletion is tried again for ever, the making of a cluster is not.
     """
-    if cluster.status == "Ready":
+    if cluster.status in ("Ready", "Updating", "Stopped"):  # no machine has anything to do
         return
     making = cluster.status in ("Pending", "Creating", "InService")
     name = names.cluster_execution(cluster.name, cluster.generation, cluster.machine_tries)
@@ -259,7 +260,7 @@ def idle_cluster(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
 
     One that is gone is closed.
     """
-    if cluster.status != "Ready":
+    if cluster.status not in ("Ready", "Stopped"):
         return
     used = max(
         moment
@@ -497,6 +498,7 @@ DUTIES: tuple[
     (_waits, lost_wake),
     (_runs, dead_run),
     (_clusters, dead_machine),
+    (_clusters, cluster_change),
     (_clusters, silent_controller),
     (_clusters, archive_step),
     (_clusters, idle_cluster),

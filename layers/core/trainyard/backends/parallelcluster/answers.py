@@ -20,6 +20,15 @@ class ValidationMessage(Lenient):
     message: str = ""
 
 
+class UpdateError(Lenient):
+    """Why one parameter cannot change now. `parameter` is a path with names in brackets."""
+
+    parameter: str = ""
+    current_value: str = ""
+    requested_value: str = ""
+    message: str = ""
+
+
 class ClusterSummary(Lenient):
     """A cluster in a list, and what create, update and delete answer of it."""
 
@@ -70,6 +79,7 @@ class ClusterDescription(Lenient):
     cloudformation_stack_arn: str = ""
     cloudformation_stack_status: str = Field(default="", alias="cloudFormationStackStatus")
     creation_time: datetime | None = None
+    last_updated_time: str | None = None
     failure_reason: str | None = None
     failures: list[Failure] | None = None
     head_node: HeadNodeInstance | None = None

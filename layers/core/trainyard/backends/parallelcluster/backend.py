@@ -13,6 +13,7 @@ from trainyard.backends.lifecycle_bundle import BundleSources, sizes, upload
 from trainyard.backends.parallelcluster import events, policies
 from trainyard.backends.parallelcluster.answers import ClusterDescription
 from trainyard.backends.parallelcluster.api import ParallelClusterApi
+from trainyard.backends.parallelcluster.changes import ClusterChanges
 from trainyard.backends.parallelcluster.config import configuration, document
 from trainyard.backends.parallelcluster.failures import why_it_failed
 from trainyard.backends.parallelcluster.fields import words_of
@@ -94,6 +95,10 @@ class ParallelCluster:
         self._heads: dict[str, str] = {}  # ARN -> instance id: a head node is never replaced
         self._listed: dict[str, ClusterDescription] = {}
         self._subscribed: set[str] = set()
+
+    @property
+    def changes(self) -> ClusterChanges:
+        return ClusterChanges(lambda: self._api, self._with.blobs, self._settings)
 
     def plan(self, cluster: Cluster) -> BackendRequest:
         making = making_of(cluster, self._settings)
@@ -212,7 +217,16 @@ class ParallelCluster:
         return BatchResult([], dict.fromkeys(instance_ids, _NO_REBOOT))
 
     def delete(self, name: str) -> bool:
+        """Not while the stack is updated.
+
+        CloudFormation refuses that, and ParallelCluster ends all workers when it does.
+        """
         try:
+            status = self._api.describe(name).cloudformation_stack_status
+            if status.startswith("UPDATE_") and status.endswith("IN_PROGRESS"):
+                raise errors.ConflictError(
+                    f"CloudFormation deletes no stack that is {status}; ask again once it is over"
+                )
             self._api.delete(name)
         except Gone:
             return False

@@ -76,7 +76,12 @@ def _head_node(making: Making) -> dict[str, Any]:
         node["Ssh"] = ssh
     if head.dcv:
         node["Dcv"] = {"Enabled": True, "AllowedIps": head.dcv_from}
-    return node | _actions(making, "controller", head.scripts)
+    actions = _actions(making, "controller", head.scripts)
+    if ours := making.node_script:
+        # After an update the head node's agent must know the queues of now.
+        updated = {"Script": ours, "Args": [making.bundle, "controller", "updated"]}
+        actions["CustomActions"]["OnNodeUpdated"] = {"Sequence": [updated]}
+    return node | actions
 
 
 def _queue(making: Making, queue: Queue) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from trainyard.backends.parallelcluster.answers import ValidationMessage
+from trainyard.backends.parallelcluster.answers import UpdateError, ValidationMessage
 from trainyard.backends.parallelcluster.paths import ours
 from trainyard.backends.parallelcluster.places import ANYWHERE, place_of
 from trainyard_contracts.parallelcluster import ParallelClusterSpec
@@ -20,6 +20,8 @@ SCHEMA = "ConfigSchemaValidator"
 _OF_S3 = re.compile(
     r"(?P<fsx>sharedStorage\.(?P<at>\d+)\.fsx\.)(importPath|importChanges|repositories)"
 )
+#: A name in brackets may have dots.
+_PARTS = re.compile(r"[^.\[]+(?:\[[^\]]*\])?")
 
 
 def field_of(spec: ParallelClusterSpec, finding: ValidationMessage) -> str:
@@ -39,6 +41,27 @@ def _written(spec: ParallelClusterSpec, field: str) -> str:
     if fsx.archive:
         return f"{found['fsx']}archive"
     return f"{found['fsx']}repositories" if fsx.repositories else field
+
+
+def field_of_update(spec: ParallelClusterSpec, refused: UpdateError) -> str:
+    """Of a path such as Scheduling.SlurmQueues[q].ComputeResources[nodes].MaxCount.
+
+    What has no place in the spec any more (a queue that was removed) is the list's.
+    """
+    places = {
+        "SlurmQueues": [queue.name for queue in spec.queues],
+        "Pools": [pool.name for pool in spec.login_nodes],
+        "SharedStorage": [storage.name for storage in spec.shared_storage],
+    }
+    path: list[str] = []
+    for part in _PARTS.findall(refused.parameter):
+        key, _, name = part.rstrip("]").partition("[")
+        path.append(key)
+        names = places.get(key, [name])
+        if name and name not in names:
+            break
+        path += [str(names.index(name))] if name else []
+    return ours(path) or ANYWHERE
 
 
 def words_of(spec: ParallelClusterSpec, finding: ValidationMessage) -> str:

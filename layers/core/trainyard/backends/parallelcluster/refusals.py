@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from trainyard.backends.parallelcluster.answers import ValidationMessage
-from trainyard.backends.parallelcluster.fields import field_of
+from trainyard.backends.parallelcluster.answers import UpdateError, ValidationMessage
+from trainyard.backends.parallelcluster.fields import field_of, field_of_update
 from trainyard.domain import errors
 from trainyard.domain.errors import FieldError
 from trainyard_contracts.parallelcluster import ParallelClusterSpec
@@ -20,6 +20,10 @@ from trainyard_contracts.parallelcluster import ParallelClusterSpec
 VERSION = "3.16.1"
 _SHOWN = 2000
 _EXISTS = re.compile(r"\bCluster \S+ already exists")
+#: Of an update that changes nothing.
+_NO_CHANGES = "No changes found in your cluster configuration"
+#: Of a parameter that could change if the compute fleet were stopped, in each of its wordings.
+_STOP = "Stop the compute fleet"
 _UNKNOWN = re.compile(r"\bCluster '?\S+ does not exist")
 NO_STACK = (
     "Deploy ParallelCluster's API stack (AWS's template parallelcluster-api.yaml of version "
@@ -49,9 +53,16 @@ class Invalid(errors.BackendRejected):
         detail: str,
         findings: Sequence[ValidationMessage],
         errors: Sequence[FieldError] = (),
+        updates: Sequence[UpdateError] = (),
     ) -> None:
         super().__init__(detail, errors=errors)
         self.findings = list(findings)
+        self.updates = list(updates)
+
+    @property
+    def needs_stop(self) -> bool:
+        """Whether an update would be taken if the compute fleet were stopped."""
+        return bool(self.updates) and all(_STOP in one.message for one in self.updates)
 
     def told_of(self, spec: ParallelClusterSpec) -> Invalid:
         """The same, each finding with the field of this spec that it is about."""
@@ -60,7 +71,12 @@ class Invalid(errors.BackendRejected):
             for finding in self.findings
             if finding.level == "ERROR"
         ]
-        return Invalid(self.detail, self.findings, named)
+        named += [FieldError(field_of_update(spec, one), one.message) for one in self.updates]
+        return Invalid(self.detail, self.findings, named, self.updates)
+
+
+class NoChanges(errors.BackendRejected):
+    """The configuration is the one that the cluster has."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +88,7 @@ class Refused:
     body: bytes
     message: str
     findings: Sequence[ValidationMessage]
+    updates: Sequence[UpdateError] = ()
 
     @classmethod
     def of(cls, doing: str, status: int, body: bytes) -> Refused:
@@ -79,7 +96,9 @@ class Refused:
         found = said.get("configurationValidationErrors") or said.get("validationMessages") or []
         findings = [ValidationMessage.model_validate(one) for one in found if isinstance(one, dict)]
         message = str(said.get("message") or said.get("Message") or "")
-        return cls(doing, status, body, message, findings)
+        about = said.get("updateValidationErrors") or []
+        updates = [UpdateError.model_validate(one) for one in about if isinstance(one, dict)]
+        return cls(doing, status, body, message, findings, updates)
 
     @property
     def is_json(self) -> bool:
@@ -89,6 +108,7 @@ class Refused:
     def text(self) -> str:
         words = self.message or self.body[:200].decode("utf-8", "replace")
         lines = [f"{one.type}: {one.message}" for one in self.findings if one.level == "ERROR"]
+        lines += [f"{one.parameter}: {one.message}" for one in self.updates]
         whole = "\n".join([words, *lines])
         return f"ParallelCluster refused {self.doing} ({self.status}): {whole}"[:_SHOWN]
 
@@ -138,6 +158,10 @@ def _bad_request(answer: Refused) -> errors.TrainyardError:
         return errors.ClusterExists(answer.text)
     if _UNKNOWN.search(answer.message):
         return Gone(answer.text)
+    if answer.updates:
+        return Invalid(answer.text, [], updates=answer.updates)
+    if _NO_CHANGES in answer.message:
+        return NoChanges(answer.text)
     if "in progress" in answer.message.lower() or "IN_PROGRESS" in answer.message:
         return errors.ConflictError(answer.text)
     return Invalid(answer.text, [ValidationMessage(level="ERROR", message=answer.message)])

@@ -52,6 +52,11 @@ class TrainingJobs:
         self._agent = agent
         self._deployment = deployment
 
+    @property
+    def changes(self) -> None:
+        """There is nothing between jobs that could be changed."""
+        return None
+
     def plan(self, cluster: Cluster) -> BackendRequest:
         """The request of a run's first job; the ids of run and bundle are not known yet."""
         run_id = cluster.owner_run or _UNKNOWN_RUN
