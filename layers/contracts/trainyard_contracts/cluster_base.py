@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Literal, NamedTuple
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, ValidationError
 from typing_extensions import Self
 
 from . import spec_rules
@@ -149,11 +149,15 @@ class ClusterBase(Strict, ABC):
 
     @rule
     def _other_ways(self) -> ClusterBase:
-        if self.capacity and not self.ways:
+        if self.capacity and type(self).ways_of is ClusterBase.ways_of:
             raise ValueError(
                 f"capacity: a cluster of backend '{self.backend}' is made in one way only; "
                 "remove it"
             )
+        for number, entry in enumerate(self.capacity):
+            for way in self.ways_of(entry):
+                if problem := _refusal(way.spec):
+                    raise ValueError(f"capacity.{number}: with this entry, {problem}")
         return self
 
     @abstractmethod
@@ -223,6 +227,10 @@ class ClusterBase(Strict, ABC):
     @property
     def ways(self) -> list[Way]:
         """The ways in which the cluster is tried, in order; [] where there is one only."""
+        return [way for entry in self.capacity for way in self.ways_of(entry)]
+
+    def ways_of(self, entry: CapacityBase) -> Sequence[Way]:
+        """Those that one entry of the list names; [] where the backend knows none."""
         return []
 
     def may_copy(self, source: S3Prefix) -> bool:
@@ -303,3 +311,14 @@ class ClusterBase(Strict, ABC):
     def standing_by(self, nodes: int, partition: str | None = None) -> int:
         """Nodes that run idle beside a job of so many, ready to take a lost one's place."""
         return sum(group.spares for group in self.workers(partition))
+
+
+def _refusal(spec: ClusterBase) -> str | None:
+    """What the rules of its backend say against a spec that was put together; None if nothing."""
+    try:
+        type(spec).model_validate(spec.model_dump(by_alias=True, exclude_unset=True))
+    except ValidationError as refused:
+        first = refused.errors(include_url=False)[0]
+        field = ".".join(map(str, first["loc"]))
+        return f"{field}{': ' if field else ''}{first['msg'].removeprefix('Value error, ')}"
+    return None

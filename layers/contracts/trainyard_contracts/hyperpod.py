@@ -249,11 +249,10 @@ class HyperPodClusterSpec(SlurmCluster):
                 )
         return self
 
-    @property
-    def ways(self) -> list[Way]:
+    def ways_of(self, entry: CapacityBase) -> list[Way]:
+        assert isinstance(entry, HyperPodCapacity)
         return [
             Way(self._with(entry, group), entry.words(group), entry.try_for_seconds)
-            for entry in self.capacity
             for worker in self.instance_groups
             if worker.role == "worker"
             for group in entry.groups(worker)

@@ -38,6 +38,8 @@ _CODES = {
     "InsufficientHostCapacity": Refusal.CAPACITY,
     "InsufficientReservedInstanceCapacity": Refusal.CAPACITY,
     "InsufficientCapacity": Refusal.CAPACITY,
+    "LimitedInstanceCapacity": Refusal.CAPACITY,
+    "InsufficientVolumeCapacity": Refusal.CAPACITY,
     "MaxSpotInstanceCountExceeded": Refusal.CAPACITY,
     "Unsupported": Refusal.CAPACITY,
     "SpotMaxPriceTooLow": Refusal.CAPACITY,
@@ -49,6 +51,7 @@ _CODES = {
     "ResourceLimitExceeded": Refusal.QUOTA,
     "VcpuLimitExceeded": Refusal.QUOTA,
     "InstanceLimitExceeded": Refusal.QUOTA,
+    "VolumeLimitExceeded": Refusal.QUOTA,
     "AccessDenied": Refusal.PERMISSION,
     "AccessDeniedException": Refusal.PERMISSION,
     "UnauthorizedOperation": Refusal.PERMISSION,
@@ -56,7 +59,10 @@ _CODES = {
     "ValidationError": Refusal.CONFIGURATION,
     "InvalidParameterValue": Refusal.CONFIGURATION,
     "InvalidParameterCombination": Refusal.CONFIGURATION,
+    "InvalidBlockDeviceMapping": Refusal.CONFIGURATION,
 }
+#: Of several codes that come together the first of these counts: it needs a person.
+_FIRST = (Refusal.QUOTA, Refusal.PERMISSION, Refusal.CONFIGURATION, Refusal.CAPACITY)
 #: Words of messages, which count where the code says nothing or something general.
 _WORDS = (
     (
@@ -86,6 +92,8 @@ def classify(message: str, code: str = "") -> Refusal:
     Where no code is given, one in the message counts as well.
     """
     known = _CODES.get(code, Refusal.UNKNOWN)
+    if not code and (together := _of_codes(message)) is not None:
+        return together
     if known not in _GENERAL:
         return known
     for kind, words in _WORDS:
@@ -95,6 +103,14 @@ def classify(message: str, code: str = "") -> Refusal:
         return known
     named = (_CODES[word] for word in _CODE_IN_TEXT.findall(message) if word in _CODES)
     return next((kind for kind in named if kind != Refusal.CONFIGURATION), known)
+
+
+def _of_codes(message: str) -> Refusal | None:
+    """Of a message that is a list of codes and nothing else, as ParallelCluster tells them."""
+    kinds = {_CODES.get(word.strip()) for word in message.split(",")}
+    if None in kinds:
+        return None
+    return next((kind for kind in _FIRST if kind in kinds), Refusal.THROTTLED)
 
 
 def first_try(spec: ClusterSpec, at: datetime) -> CapacityTry | None:
@@ -140,6 +156,15 @@ def ended(cluster: Cluster, reason: str, now: datetime) -> Cluster:
     return cluster.changed(tries=[*cluster.tries[:-1], last])
 
 
+def wanting(cluster: Cluster, reason: str, now: datetime, until: datetime | None) -> Cluster:
+    """A cluster that was ready, and whose jobs get no nodes: its newest try is over.
+
+    `until` is the deadline of this want. That of the cluster's making may be over for days.
+    """
+    found = problem("no-capacity", reason)
+    return ended(cluster.changed(problem=found, try_until=until), reason, now)
+
+
 def successor(cluster: Cluster, following: CapacityTry, now: datetime) -> Cluster:
     """The record of the next try, with nothing of what the last one made."""
     return Cluster(
@@ -178,6 +203,30 @@ def gives_up_at(cluster: Cluster, book: Book) -> datetime | None:
         return None
     way = way_of(cluster, cluster.tries[-1].number)
     return first.at + timedelta(seconds=way.try_for_seconds)
+
+
+#: A role that was made a moment ago may not be known everywhere: only what is said for so long is
+#: believed.
+PERMISSION_SECONDS = 240
+_STEPS = {
+    Refusal.QUOTA: "No other way helps: ask for a higher quota in Service Quotas, or for fewer or "
+    "smaller instances.",
+    Refusal.PERMISSION: "No other way helps: let the role do what the message names.",
+}
+
+
+def forbidden(events: Iterable[ClusterEvent]) -> Problem | None:
+    """That AWS refuses nodes for a reason that only a person can mend; None if it does not."""
+    told = [(classify(one.failure_message), one) for one in events]
+    quota = [one for kind, one in told if kind == Refusal.QUOTA]
+    denied = [one for kind, one in told if kind == Refusal.PERMISSION]
+    if denied and (denied[-1].at - denied[0].at).total_seconds() < PERMISSION_SECONDS:
+        denied = []
+    kind = Refusal.QUOTA if quota else Refusal.PERMISSION
+    for one in (*quota, *denied):
+        said = f"{one.description.rstrip('.')}: {one.failure_message.rstrip('.')}".lstrip(": ")
+        return problem("backend-rejected", f"AWS gives no nodes. {said}. {_STEPS[kind]}")
+    return None
 
 
 def first_word(events: Iterable[ClusterEvent]) -> ClusterEvent | None:

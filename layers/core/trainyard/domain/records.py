@@ -63,7 +63,7 @@ class Action(Record):
     """What the run's machine must still do about nodes or the job; repeating it is harmless."""
 
     id: str
-    kind: Literal["replace", "cancel-job", "exclude"]
+    kind: Literal["replace", "cancel-job", "exclude", "leave"]
     node: str = Field(default="", description="Slurm name of the node")
     instance_id: str = ""
     attempt: int | None = Field(
@@ -101,6 +101,9 @@ class Attempt(Record):
     ended_at: datetime | None = None
     outcome: Literal["succeeded", "failed", "cancelled", "lost"] | None = None
     reason: str = ""
+    wanting: bool = Field(
+        default=False, description="AWS had no nodes for it: it is none of recovery.maxAttempts"
+    )
     exclude: list[str] = Field(default_factory=list)
     down: list[str] = Field(default_factory=list)
 

@@ -1,4 +1,4 @@
-"""Do one decided action: stop the job, exclude nodes, or ask the backend for another node."""
+"""Do one decided action: stop the job, exclude nodes, ask for another node, leave the cluster."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from trainyard.app.facts.situation import decide_now
 from trainyard.app.machines.inputs import StepInput
 from trainyard.app.machines.run.delays import tell_delay
+from trainyard.app.machines.run.leave_way import leave_way
 from trainyard.app.machines.run.submit_attempt import agent_answer
 from trainyard.domain.errors import BackendRejected, CommandFailed, ConflictError, RetryableError
 from trainyard.domain.nodes import excluded
@@ -130,4 +131,5 @@ DOERS: dict[str, Callable[[Ports, Cluster, Run, Action], str]] = {
     "replace": _replace,
     "cancel-job": _cancel_job,
     "exclude": _exclude,
+    "leave": leave_way,
 }

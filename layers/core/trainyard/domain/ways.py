@@ -1,0 +1,111 @@
+"""Whether a run's cluster is left for the next way of its spec: a job waits, and AWS has no nodes.
+
+A cluster is left only where nothing is lost by that.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from trainyard.domain import capacity
+from trainyard.domain.capacity import Refusal, classify
+from trainyard.domain.decisions import Draft
+from trainyard.domain.facts import ClusterEvent, JobStage, LifecycleFailed
+from trainyard.domain.problems import problem
+from trainyard.domain.records import Action, Attempt, CapacityTry, Cluster, Problem, Run
+
+#: What may say that AWS has no nodes.
+Word = ClusterEvent | JobStage
+
+
+def has_ways(draft: Draft) -> bool:
+    """Whether the run's own cluster is one of several ways."""
+    cluster = draft.cluster
+    return cluster is not None and bool(cluster.tries) and cluster.owner_run == draft.run.id
+
+
+def events(draft: Draft, attempt: Attempt) -> list[ClusterEvent]:
+    """What AWS said of nodes since the run's first job here, while none of its jobs has started."""
+    cluster, run = draft.cluster, draft.run
+    if cluster is None or cluster.owner_run != run.id or cluster.ready_at is None:
+        return []
+    if not attempt.waits or any(one.started_at is not None for one in run.attempts):
+        return []
+    asked = [one.submitted_at for one in run.attempts if one.submitted_at is not None]
+    since = min((at for at in asked if at >= cluster.ready_at), default=draft.now)
+    partition = run.spec.job.partition
+    return [
+        one
+        for one in draft.book.of(ClusterEvent)
+        if one.at >= since
+        and not isinstance(one, LifecycleFailed)
+        and (partition is None or not one.partitions or partition in one.partitions)
+    ]
+
+
+def word(draft: Draft, attempt: Attempt) -> Word | None:
+    """AWS's first word that it has no nodes for the job, while that is so."""
+    if not has_ways(draft) or attempt.started_at is not None:
+        return None
+    stages = [one for one in draft.book.of(JobStage) if one.attempt == attempt.number]
+    lacking: list[JobStage] = []
+    for stage in stages:
+        lacking = [*lacking, stage] if stage.lacks else []
+    told = [
+        one
+        for one in events(draft, attempt)
+        if classify(one.failure_message) == Refusal.CAPACITY
+    ]
+    return next(iter([*lacking, *told]), None)
+
+
+def lasts_until(draft: Draft, first: Word) -> datetime:
+    """When the next way's turn comes."""
+    assert draft.cluster is not None
+    way = capacity.way_of(draft.cluster, draft.cluster.tries[-1].number)
+    return first.at + timedelta(seconds=way.try_for_seconds)
+
+
+def following(draft: Draft, reason: str) -> CapacityTry | None:
+    """The try that follows if the cluster is left now; None if there is none, or it must stay."""
+    cluster, run = draft.cluster, draft.run
+    if cluster is None or not has_ways(draft):
+        return None
+    if not cluster.spec.nodes_come_with_jobs and _started(run):
+        return None  # what was trained may lie on the cluster alone
+    over = capacity.wanting(cluster, reason, draft.now, deadline(run, cluster, draft.now))
+    return capacity.next_try(over, draft.now)
+
+
+def deadline(run: Run, cluster: Cluster, now: datetime) -> datetime | None:
+    """Of this want: that of the cluster's making, or as long again since a job last had nodes."""
+    if not (started := _started(run)) or cluster.try_until is None:
+        return cluster.try_until
+    since = started[-1].ended_at or now
+    seconds = run.spec.limits.cluster_deadline_seconds
+    return max(cluster.try_until, since + timedelta(seconds=seconds))
+
+
+def none_left(draft: Draft, reason: str) -> Problem:
+    """The problem of a run that no way has nodes for, with each way's last word."""
+    cluster = draft.cluster
+    assert cluster is not None
+    over = capacity.wanting(cluster, reason, draft.now, cluster.try_until)
+    return capacity.exhausted(over) or problem("no-capacity", reason)
+
+
+def leaving(cluster: Cluster, reason: str) -> Action:
+    """That the cluster is left; once for each of its generations."""
+    return Action(id=f"leave-{cluster.generation}", kind="leave", reason=reason)
+
+
+def is_leaving(draft: Draft) -> bool:
+    """Whether the cluster is to be left, and is not yet."""
+    cluster = draft.cluster
+    if cluster is None:
+        return False
+    return any(one.id == leaving(cluster, "").id for one in draft.run.actions)
+
+
+def _started(run: Run) -> list[Attempt]:
+    return [one for one in run.attempts if one.started_at is not None]
