@@ -80,6 +80,11 @@ class CapacityBase(Strict):
         description="in place of network.subnetIds, with the same security groups; the shared "
         "filesystem must be reached from them",
     )
+    may_leave_zone: bool = Field(
+        default=False,
+        description="whether subnetIds may lie in other zones than those of the rest of the spec, "
+        "where its filesystem is: from there it is slower, and AWS bills the traffic",
+    )
     try_for_seconds: int = Field(
         default=600,
         ge=0,
@@ -211,6 +216,15 @@ class ClusterBase(Strict, ABC):
     @property
     def subnets(self) -> Sequence[str]:
         """Where its nodes may be, whichever way it is made; () = the stack's."""
+        return ()
+
+    @property
+    def zonal(self) -> bool:
+        """Whether its nodes mount a filesystem that lies in one zone."""
+        return False
+
+    def cannot(self) -> Sequence[str]:
+        """What other backends do for a run and this one does not, in sentences."""
         return ()
 
     def lacks_network(self) -> Lacking | None:

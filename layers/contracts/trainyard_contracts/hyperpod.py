@@ -314,6 +314,16 @@ class HyperPodClusterSpec(SlurmCluster):
         others = [subnet for entry in self.capacity for subnet in entry.subnet_ids or []]
         return tuple(dict.fromkeys([*own, *others]))
 
+    @property
+    def zonal(self) -> bool:
+        return True
+
+    def cannot(self) -> Sequence[str]:
+        return (
+            "No capacity block or reservation of EC2: a training plan reserves nodes.",
+            "No nodes that come and go with jobs: all of them run as long as the cluster.",
+        )
+
     def lacks_network(self) -> Lacking | None:
         if self.network is not None:
             return None

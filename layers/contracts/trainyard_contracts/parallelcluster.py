@@ -222,6 +222,17 @@ class ParallelClusterSpec(SlurmCluster):
         others = [one for entry in self.capacity for one in entry.subnet_ids or []]
         return tuple(dict.fromkeys([*own, *others]))
 
+    @property
+    def zonal(self) -> bool:
+        """EFS has a mount in every zone; the others lie in one."""
+        return any(storage.kind != "efs" for storage in self.shared_storage)
+
+    def cannot(self) -> Sequence[str]:
+        return (
+            "No training plan: a capacity block or a reservation of EC2 reserves nodes.",
+            "No reboot of a node, and no other head node: with it the cluster is lost.",
+        )
+
     def mount_paths(self) -> list[str]:
         others = [storage.mount_path for storage in self.shared_storage[1:]]
         return [*others, *super().mount_paths()]

@@ -450,6 +450,13 @@ class LimitSpec(Strict):
     cluster_deadline_seconds: int = Field(
         default=3600, ge=30, le=86400, description="time for the cluster to be ready"
     )
+    expected_seconds: int | None = Field(
+        default=None,
+        ge=1,
+        le=60 * 86400,
+        description="how long it will probably train; a dry run gives the price of that, and "
+        "nothing else follows from it",
+    )
 
 
 class RunSpec(Strict):

@@ -329,6 +329,17 @@ class TrainingJobClusterSpec(ClusterBase):
         return {**super().read_buckets(), **channels}
 
     @property
+    def zonal(self) -> bool:
+        return any(one.file_system is not None for one in self.channels)
+
+    def cannot(self) -> Sequence[str]:
+        return (
+            "No spares: a lost node ends the job, and the next attempt is another job.",
+            "No node can be left out, replaced or rebooted: AWS chooses them.",
+            "No cluster that people or other runs use, and no logins.",
+        )
+
+    @property
     def nodes_come_with_jobs(self) -> bool:
         return True
 

@@ -421,8 +421,12 @@ class Commands(Protocol):
 class Backend(Commands, Protocol):
     """Where clusters live; a command to one reaches the agent of its controller."""
 
-    def plan(self, cluster: Cluster) -> BackendRequest:
-        """The exact request and files of `create`, with nothing sent."""
+    def plan(self, cluster: Cluster, *, tried: bool = True) -> BackendRequest:
+        """The exact request and files of `create`, with nothing made.
+
+        `tried`: a backend that can judge a request without making anything is asked to. That may
+        take long.
+        """
         ...
 
     def create(self, cluster: Cluster) -> str:

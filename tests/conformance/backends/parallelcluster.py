@@ -10,7 +10,7 @@ from tests.conformance import slurm
 from tests.conformance.adapter import Adapter
 from tests.support.system import Json, System
 
-#: Of the head node. Nodes of a queue that lack are asked for again as long as the run waits.
+#: Of a queue's nodes.
 SCARCE = "c5.24xlarge"
 SUBNET = "subnet-0123456789abcdef0"
 
@@ -47,8 +47,8 @@ class ParallelCluster(Adapter):
 
     def scarce(self, system: System, name: str) -> Json:
         system.fault("no-capacity", instanceType=SCARCE)
-        head = {"instanceType": SCARCE, "subnetId": SUBNET}
-        return {**self.cluster(name), "headNode": head}
+        ways = [{"instanceType": SCARCE, "tryForSeconds": 1}, {"instanceType": "c5.2xlarge"}]
+        return {**self.cluster(name), "capacity": ways}
 
     def kill_worker(self, system: System, run: Json) -> None:
         system.fault("kill-process", run["clusterName"], run=run["id"])

@@ -250,6 +250,8 @@ def _recover(draft: Draft, attempt: Attempt, finding: causes.Finding) -> None:
             cause=finding.cause,
         )
         return
+    if finding.cause == "no-capacity" and ways.has_ways(draft):
+        draft.change_attempt(wanting=True)
     if finding.leaves:
         _leave(draft, finding)
         return
@@ -271,7 +273,6 @@ def _leave(draft: Draft, finding: causes.Finding) -> None:
     Nothing of the job is left then.
     """
     assert draft.cluster is not None
-    draft.change_attempt(wanting=True)
     draft.act(ways.leaving(draft.cluster, finding.because))
     reason = f"{finding.because} The next way is tried."
     draft.status("Recovering", reason)

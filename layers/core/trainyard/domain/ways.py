@@ -8,7 +8,6 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from trainyard.domain import capacity
-from trainyard.domain.capacity import Refusal, classify
 from trainyard.domain.decisions import Draft
 from trainyard.domain.facts import ClusterEvent, JobStage, LifecycleFailed
 from trainyard.domain.problems import problem
@@ -45,18 +44,15 @@ def events(draft: Draft, attempt: Attempt) -> list[ClusterEvent]:
 
 def word(draft: Draft, attempt: Attempt) -> Word | None:
     """AWS's first word that it has no nodes for the job, while that is so."""
-    if not has_ways(draft) or attempt.started_at is not None:
+    if not has_ways(draft) or attempt.started_at is not None or _is_kept(draft):
         return None
     stages = [one for one in draft.book.of(JobStage) if one.attempt == attempt.number]
     lacking: list[JobStage] = []
     for stage in stages:
         lacking = [*lacking, stage] if stage.lacks else []
-    told = [
-        one
-        for one in events(draft, attempt)
-        if classify(one.failure_message) == Refusal.CAPACITY
-    ]
-    return next(iter([*lacking, *told]), None)
+    if lacking:
+        return lacking[0]
+    return capacity.first_word(events(draft, attempt))
 
 
 def lasts_until(draft: Draft, first: Word) -> datetime:
@@ -105,6 +101,15 @@ def is_leaving(draft: Draft) -> bool:
     if cluster is None:
         return False
     return any(one.id == leaving(cluster, "").id for one in draft.run.actions)
+
+
+def kept(cluster: Cluster) -> str:
+    """It is among the handled facts of a run whose cluster could not be left: it never is."""
+    return f"kept-{cluster.generation}"
+
+
+def _is_kept(draft: Draft) -> bool:
+    return draft.cluster is not None and kept(draft.cluster) in draft.run.handled_facts
 
 
 def _started(run: Run) -> list[Attempt]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from trainyard.app.clusters.cluster_tries import in_its_first_way
+from trainyard.app.clusters.zones import check_zones
 from trainyard.app.filesystems import attach
 from trainyard.domain import names
 from trainyard.domain.errors import (
@@ -89,6 +90,7 @@ def check_spec(ports: Ports, spec: ClusterSpec, prefix: str = "") -> None:
     """
     _check_network(ports, spec, prefix)
     _check_mounts(ports, spec, prefix)
+    check_zones(ports, spec, prefix)
 
 
 def _check_network(ports: Ports, spec: ClusterSpec, prefix: str) -> None:

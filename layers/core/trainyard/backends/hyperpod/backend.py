@@ -74,7 +74,7 @@ class HyperPod:
         self._addresses: dict[str, str] = {}  # instance id -> address: neither ever changes
         self._tags: dict[str, Mapping[str, str]] = {}
 
-    def plan(self, cluster: Cluster) -> BackendRequest:
+    def plan(self, cluster: Cluster, *, tried: bool = True) -> BackendRequest:
         generated = requests.generated_files(cluster, self._settings)
         files = sizes(self._sources, generated, lifecycle_prefix(cluster))
         return BackendRequest(

@@ -95,14 +95,15 @@ class ParallelCluster:
         self._listed: dict[str, ClusterDescription] = {}
         self._subscribed: set[str] = set()
 
-    def plan(self, cluster: Cluster) -> BackendRequest:
+    def plan(self, cluster: Cluster, *, tried: bool = True) -> BackendRequest:
         making = making_of(cluster, self._settings)
         request = {
             "clusterName": cluster.name,
             "clusterConfiguration": configuration(making),
         }
         files = sizes(self._sources, generated_files(making), _prefix(making))
-        return BackendRequest("CreateCluster", request, files, self._tried(making))
+        said = self._tried(making) if tried else []
+        return BackendRequest("CreateCluster", request, files, said)
 
     def create(self, cluster: Cluster) -> str:
         api, making = self._api, making_of(cluster, self._settings)

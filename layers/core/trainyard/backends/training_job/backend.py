@@ -52,7 +52,7 @@ class TrainingJobs:
         self._agent = agent
         self._deployment = deployment
 
-    def plan(self, cluster: Cluster) -> BackendRequest:
+    def plan(self, cluster: Cluster, *, tried: bool = True) -> BackendRequest:
         """The request of a run's first job; the ids of run and bundle are not known yet."""
         run_id = cluster.owner_run or _UNKNOWN_RUN
         runs = places.runs_prefix(cluster.name)

@@ -23,6 +23,8 @@ from trainyard_contracts.training_job import TRAINING_JOB_STATE_CHANGE, Training
 SOURCE = "aws.sagemaker"
 #: The stage of a job that waits for capacity.
 WAITS = "Pending"
+#: A message of that stage once there is capacity.
+PREPARES = "Preparing"
 
 
 def read_event(
@@ -62,7 +64,8 @@ def _stage(
     secondary = change.secondary_status or ""
     passed = len(change.secondary_status_transitions or [])
     message = _last_message(change)
-    lacks = secondary == WAITS or lacks_capacity(message)
+    waits = secondary == WAITS and not message.startswith(PREPARES)
+    lacks = waits or lacks_capacity(message)
     which = f"{passed}-{secondary}" if passed else event_id
     if lacks_capacity(message):  # AWS may say so in a stage that it told before
         which += "-no-capacity"
