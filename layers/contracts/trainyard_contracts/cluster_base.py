@@ -58,6 +58,8 @@ class GroupBase(Strict):
 STOP_SECONDS = 120
 #: Of a spec's list of other capacity.
 MOST_ENTRIES = 20
+#: A way's turn, where its spec does not say how long it is.
+TRY_SECONDS = 600
 
 
 class NodeRepair(NamedTuple):
@@ -86,7 +88,7 @@ class CapacityBase(Strict):
         "where its filesystem is: from there it is slower, and AWS bills the traffic",
     )
     try_for_seconds: int = Field(
-        default=600,
+        default=TRY_SECONDS,
         ge=0,
         le=86400,
         description="from AWS's first word that it has no such capacity until the next entry's "
@@ -246,6 +248,11 @@ class ClusterBase(Strict, ABC):
     def ways_of(self, entry: CapacityBase) -> Sequence[Way]:
         """Those that one entry of the list names; [] where the backend knows none."""
         return []
+
+    @property
+    def in_words(self) -> str:
+        """What it is made of, for people who compare it with others."""
+        return ", ".join(sorted(self.instance_types()))
 
     def may_copy(self, source: S3Prefix) -> bool:
         """Whether the spec lets the nodes read these objects."""

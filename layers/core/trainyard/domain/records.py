@@ -358,6 +358,13 @@ class Cluster(Record):
     asked: ClusterSpec | None = Field(
         default=None, description="what was asked for, where spec is one of the ways that it names"
     )
+    otherwise: list[ClusterSpec] = Field(
+        default_factory=list, description="whole specs that are tried after all ways of asked"
+    )
+    bound: bool = Field(
+        default=False,
+        description="only ways of this backend are tried: what was trained lies where they reach it",
+    )
     tries: list[CapacityTry] = Field(default_factory=list)
     try_until: datetime | None = Field(
         default=None, description="no way is tried any more, and none lasts longer"

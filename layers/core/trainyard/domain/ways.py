@@ -69,8 +69,13 @@ def following(draft: Draft, reason: str) -> CapacityTry | None:
         return None
     if not cluster.spec.nodes_come_with_jobs and _started(run):
         return None  # what was trained may lie on the cluster alone
-    over = capacity.wanting(cluster, reason, draft.now, deadline(run, cluster, draft.now))
-    return capacity.next_try(over, draft.now)
+    return capacity.next_try(left(run, cluster, reason, draft.now), draft.now)
+
+
+def left(run: Run, cluster: Cluster, reason: str, now: datetime) -> Cluster:
+    """The cluster as it is left now. Other backends do not have what a job of it has trained."""
+    until = deadline(run, cluster, now)
+    return capacity.wanting(cluster, reason, now, until, bound=bool(_started(run)))
 
 
 def deadline(run: Run, cluster: Cluster, now: datetime) -> datetime | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from trainyard.app.runs.start_from import check_start
 from trainyard.app.runs.submit_run import check_cluster
 from trainyard.app.runs.uploads import check_code
 from trainyard.domain import names, recipes, results
+from trainyard.domain.capacity import all_ways
 from trainyard.domain.errors import UploadIncomplete
 from trainyard.domain.records import Cluster
 from trainyard.ports import BackendRequest, Ports
@@ -75,7 +77,10 @@ def dry_run_run(ports: Ports, spec: RunSpec) -> DryRun:
         price = _price(ports, existing.spec) if existing else None
         return DryRun(None, {}, {}, script, price, warnings)
     plan = dry_run_cluster(
-        ports, spec.cluster.spec, name=names.cluster_for_run(spec.cluster.spec.name, PLACEHOLDER)
+        ports,
+        spec.cluster.spec,
+        name=names.cluster_for_run(spec.cluster.spec.name, PLACEHOLDER),
+        otherwise=spec.cluster.otherwise,
     )
     if spec.cluster.spec.nodes_come_with_jobs:
         script = None
@@ -98,15 +103,24 @@ def _code_warnings(ports: Ports, spec: RunSpec) -> list[str]:
     return []
 
 
-def dry_run_cluster(ports: Ports, spec: ClusterSpec, *, name: str | None = None) -> DryRun:
+def dry_run_cluster(
+    ports: Ports,
+    spec: ClusterSpec,
+    *,
+    name: str | None = None,
+    otherwise: Sequence[ClusterSpec] = (),
+) -> DryRun:
     """The exact request of a cluster's creation, the files of its lifecycle bundle, its price."""
     if name is None:
         check_standing(spec)
     check_spec(ports, spec)
-    named = mounted(ports, spec.changed(name=name) if name else spec)
+    named, *others = [
+        mounted(ports, one.changed(name=name) if name else one) for one in (spec, *otherwise)
+    ]
+    ways = all_ways(named, others)
     plans = [
         _planned(ports, way.spec, way.words, first=not number)
-        for number, way in enumerate(named.ways or [Way(named, "", 0)])
+        for number, way in enumerate(ways or [Way(named, "", 0)])
     ]
     first, request = plans[0]
     unpriced = (
@@ -121,7 +135,7 @@ def dry_run_cluster(ports: Ports, spec: ClusterSpec, *, name: str | None = None)
         None,
         first.hourly_usd,
         [*request.warnings, *unpriced, *filesystem_warnings(ports, spec)],
-        [way for way, _ in plans] if named.ways else [],
+        [way for way, _ in plans] if ways else [],
         first.backend,
         first.zones,
         first.cannot,

@@ -116,8 +116,10 @@ def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
     cluster may have no network.
     """
     if spec.cluster.spec is not None:
-        check_spec(ports, spec.cluster.spec, "cluster.spec.")
-        mounted(ports, spec.cluster.spec, "cluster.spec.")
+        others = {f"cluster.otherwise.{at}.": one for at, one in enumerate(spec.cluster.otherwise)}
+        for prefix, one in {"cluster.spec.": spec.cluster.spec, **others}.items():
+            check_spec(ports, one, prefix)
+            mounted(ports, one, prefix)
         return None
     assert spec.cluster.name is not None
     try:

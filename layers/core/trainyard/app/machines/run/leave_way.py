@@ -24,8 +24,7 @@ def leave_way(ports: Ports, cluster: Cluster, run: Run, action: Action) -> str:
         if reason := _blocker(ports, cluster, run):
             return f"The next way is not tried: {reason}"
         now = ports.clock.now()
-        until = ways.deadline(run, cluster, now)
-        over = capacity.wanting(cluster, action.reason, now, until)
+        over = ways.left(run, cluster, action.reason, now)
         if capacity.next_try(over, now) is None:
             return "The next way is not tried: there is no time left for it."
         cluster = ports.clusters.put(over.changed(status="Deleting"))
