@@ -125,9 +125,12 @@ def test_a_job_that_slurm_gave_up_for_want_of_nodes_is_asked_for_again_and_costs
     story = QueueStory().begin(recovery={"maxAttempts": 2})
     story.tells()
     for _ in range(3):
-        story.end("failed", errorKind="node")
+        told = {"run": story.run_id, "attempt": story.attempt, "jobId": story.job}
+        story.send("AttemptStarted", **told, nodes=["a", "b"], waitsFor=["a", "b"])
+        story.end("failed", errorKind="signal", signal=9, neverRan=True)
         story.pass_time(30)
     assert (story.run.outcome, story.cluster.generation) == (None, 1)
+    assert {one.cause for one in story.run.incidents} == {"no-capacity"}
     story.pass_time(300)
     story.pass_time(3)
     assert story.types == ["c5.xlarge"]

@@ -24,11 +24,13 @@ def has_ways(draft: Draft) -> bool:
 
 
 def events(draft: Draft, attempt: Attempt) -> list[ClusterEvent]:
-    """What AWS said of nodes since the run's first job here, while none of its jobs has started."""
+    """What AWS said of nodes since the run's first job here, while none of its jobs has run."""
     cluster, run = draft.cluster, draft.run
     if cluster is None or cluster.owner_run != run.id or cluster.ready_at is None:
         return []
-    if not attempt.waits or any(one.started_at is not None for one in run.attempts):
+    end = draft.book.end_of(attempt)
+    hollow = end is not None and end.never_ran
+    if not (attempt.waits or hollow) or _started(run, besides=attempt if hollow else None):
         return []
     asked = [one.submitted_at for one in run.attempts if one.submitted_at is not None]
     since = min((at for at in asked if at >= cluster.ready_at), default=draft.now)
@@ -44,13 +46,13 @@ def events(draft: Draft, attempt: Attempt) -> list[ClusterEvent]:
 
 def word(draft: Draft, attempt: Attempt) -> Word | None:
     """AWS's first word that it has no nodes for the job, while that is so."""
-    if not has_ways(draft) or attempt.started_at is not None or _is_kept(draft):
+    if not has_ways(draft) or _is_kept(draft):
         return None
     stages = [one for one in draft.book.of(JobStage) if one.attempt == attempt.number]
     lacking: list[JobStage] = []
     for stage in stages:
         lacking = [*lacking, stage] if stage.lacks else []
-    if lacking:
+    if lacking and attempt.started_at is None:
         return lacking[0]
     return capacity.first_word(events(draft, attempt))
 
@@ -117,5 +119,12 @@ def _is_kept(draft: Draft) -> bool:
     return draft.cluster is not None and kept(draft.cluster) in draft.run.handled_facts
 
 
-def _started(run: Run) -> list[Attempt]:
-    return [one for one in run.attempts if one.started_at is not None]
+def _started(run: Run, *, besides: Attempt | None = None) -> list[Attempt]:
+    """Attempts that had nodes. Slurm gives a job nodes that are still to be powered up, too."""
+    return [
+        one
+        for one in run.attempts
+        if one.started_at is not None
+        and not one.wanting
+        and (besides is None or one.number != besides.number)
+    ]
