@@ -90,7 +90,8 @@ def _new_run(
 
 
 def _of_its_cluster(ports: Ports, spec: RunSpec) -> list[str]:
-    return filesystem_warnings(ports, spec.cluster.spec) if spec.cluster.spec else []
+    given = [one for one in (spec.cluster.spec, *spec.cluster.otherwise) if one is not None]
+    return [words for one in given for words in filesystem_warnings(ports, one)]
 
 
 def start_run(ports: Ports, run: Run) -> None:
