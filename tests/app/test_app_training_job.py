@@ -389,9 +389,7 @@ def test_a_job_that_gets_its_nodes_in_time_stays() -> None:
     assert (story.attempt, story.cluster.generation) == (1, 1)
 
 
-def test_a_host_that_is_lost_and_not_to_be_had_again_leads_to_the_next_way_with_a_new_deadline() -> (
-    None
-):
+def test_a_lost_host_that_is_not_to_be_had_again_leads_to_the_next_way_in_a_new_deadline() -> None:
     story = with_ways(limits={"clusterDeadlineSeconds": 3600})
     story.steps()
     story.world.clock.tick(90_000)

@@ -363,7 +363,7 @@ class Cluster(Record):
     )
     bound: bool = Field(
         default=False,
-        description="only ways of this backend are tried: what was trained lies where they reach it",
+        description="only ways of this backend are tried: others lack what was trained",
     )
     tries: list[CapacityTry] = Field(default_factory=list)
     try_until: datetime | None = Field(

@@ -35,9 +35,7 @@ def users_of(ports: Ports, filesystem: Filesystem) -> Users:
     return Users(sorted(clusters), sorted(runs))
 
 
-def _counts(
-    ports: Ports, filesystem: Filesystem, use: Use, known: Mapping[str, Cluster]
-) -> bool:
+def _counts(ports: Ports, filesystem: Filesystem, use: Use, known: Mapping[str, Cluster]) -> bool:
     """An index may be old, so a cluster that it lacks is read by its name."""
     if use.cluster in known:
         return False  # its spec says it
