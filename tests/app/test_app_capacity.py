@@ -6,15 +6,17 @@ from typing import Any
 
 import pytest
 from tests.support.memory import Died
+from tests.support.memory_lustre import NETWORK
 from tests.support.spec_parts import cluster_spec
 from tests.support.story import Story, run_spec
 
 from trainyard.app.clusters.create_cluster import create_cluster
 from trainyard.app.clusters.delete_cluster import delete_cluster
-from trainyard.app.runs.dry_run import dry_run_run
+from trainyard.app.runs.dry_run import DryRun, dry_run_run
 from trainyard.app.runs.submit_run import submit_run
 from trainyard.domain import errors
 from trainyard.domain.states import BackendStatus
+from trainyard.ports import Place
 from trainyard_contracts.cluster_specs import read_cluster_spec
 
 P5, P4 = "ml.p5.48xlarge", "ml.p4d.24xlarge"
@@ -198,9 +200,36 @@ def test_a_run_that_names_a_cluster_between_two_tries_waits_for_it() -> None:
 def test_a_dry_run_shows_every_way_with_its_price() -> None:
     story = Story()
     plan = dry_run_run(story.world.ports, run_spec(cluster=with_ways()))
-    assert [way for way, _ in plan.ways] == [
+    assert [one.way for one in plan.ways] == [
         f"{P5}, on demand",
         f"{P4}, on demand",
         "ml.m5.large, spot",
     ]
-    assert plan.hourly_usd == plan.ways[0][1]
+    assert plan.hourly_usd == plan.ways[0].hourly_usd
+    assert plan.request == plan.ways[0].request
+    assert {one.backend for one in plan.ways} == {"hyperpod"}
+
+
+FAR = "subnet-0fffffffffffffff1"
+
+
+def test_an_entry_in_another_zone_than_the_filesystem_has_to_say_that_it_may() -> None:
+    story = Story()
+    story.world.networks.elsewhere[FAR] = Place(NETWORK, "us-east-1b")
+    network = {
+        "subnetIds": ["subnet-0aaaaaaaaaaaaaaaa"],
+        "securityGroupIds": ["sg-0aaaaaaaaaaaaaaaa"],
+    }
+
+    def planned(**entry: Any) -> DryRun:
+        given = cluster_spec(workers=2, network=network, capacity=[{}, entry])
+        return dry_run_run(story.world.ports, run_spec(cluster={"spec": given}))
+
+    with pytest.raises(errors.InvalidRequest) as refused:
+        planned(subnetIds=[FAR])
+    (found,) = refused.value.errors
+    assert found.field == "cluster.spec.capacity.1.subnetIds"
+    assert "lie in us-east-1b" in found.message
+    assert "mayLeaveZone true" in found.message
+    moved = planned(subnetIds=[FAR], mayLeaveZone=True)
+    assert [one.zones for one in moved.ways] == [["us-east-1a"], ["us-east-1b"]]

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.support.job_account import FakeLogs, FakeRoles, FakeS3, FakeSageMaker
+from tests.support.job_account import FakeLogs, FakeRoles, FakeS3, FakeSageMaker, refusal
 from tests.support.memory import Died
 from tests.support.spec_parts import cluster_spec
 from tests.support.story import Story, run_spec
@@ -40,7 +40,7 @@ class JobStory(Story):
 
     armed: tuple[int | None, bool] = (None, False)
 
-    def begin(self, **extra: Any) -> JobStory:
+    def begin(self, spec: dict[str, Any] | None = None, **extra: Any) -> JobStory:
         """A run whose first job is made."""
         self.sagemaker, self.roles, self.logs = FakeSageMaker(), FakeRoles(), FakeLogs()
         blobs, s3 = self.world.blobs, FakeS3()
@@ -71,7 +71,7 @@ class JobStory(Story):
                 "training-job": self.world.fuse.wrap(backend),
             },
         )
-        self.submit(cluster={"spec": SPEC}, **extra)
+        self.submit(cluster={"spec": spec or SPEC}, **extra)
         call, after = self.armed
         self.world.fuse.arm(call, after=after)
         self.rest()
@@ -101,6 +101,7 @@ class JobStory(Story):
                 "TrainingJobStatus",
                 "SecondaryStatus",
                 "FailureReason",
+                "SecondaryStatusTransitions",
             )
             if key in job
         }
@@ -266,6 +267,174 @@ def test_nodes_that_are_not_to_be_had_are_asked_for_as_long_as_a_run_waits_for_a
     assert story.run.status == "Failed"
     assert story.run.problem is not None
     assert story.run.problem.code == "no-capacity"
+
+
+P5, P4 = "ml.p5.48xlarge", "ml.p4d.24xlarge"
+NONE = (
+    "CapacityError: Unable to provision requested ML compute capacity. Please retry using a "
+    "different ML instance type."
+)
+
+
+def with_ways(*, seconds: int = 600, **extra: Any) -> JobStory:
+    """Its first way is P5, its second P4, its third P4 as spot."""
+    ways = [
+        {"instanceTypes": [P5, P4], "tryForSeconds": seconds},
+        {"instanceType": P4, "market": "spot"},
+    ]
+    return JobStory().begin({**SPEC, "capacity": ways}, **extra)
+
+
+def asked(story: JobStory) -> tuple[str, bool]:
+    """The type of the newest job's nodes, and whether it is a spot job."""
+    request = story.sagemaker.jobs[story.name]
+    return request["ResourceConfig"]["InstanceType"], request.get(
+        "EnableManagedSpotTraining", False
+    )
+
+
+def test_a_job_that_gets_no_nodes_is_followed_by_one_of_the_next_way() -> None:
+    story = with_ways()
+    assert asked(story) == (P5, False)
+    story.aws("Failed", reason=NONE)
+    assert (asked(story), story.attempt, story.cluster.generation) == ((P4, False), 2, 2)
+    story.steps()
+    assert (story.run.status, story.run.cluster_generation) == ("Running", 2)
+    for line in (
+        f"Try 1 for capacity: {P5}, on demand",
+        f"AWS has no capacity for try 1 ({P5}, on demand). AWS had no nodes for job",
+        f"Try 2 for capacity: {P4}, on demand",
+    ):
+        assert line in story.said
+    story.program_ends("succeeded")
+    story.aws("Completed")
+    assert (story.run.status, story.cluster.status) == ("Succeeded", "Deleted")
+    assert story.roles.made == {}
+
+
+def test_tries_are_none_of_the_attempts_that_a_run_may_have() -> None:
+    story = with_ways(recovery={"maxAttempts": 1})
+    story.aws("Failed", reason=NONE)
+    story.aws("Failed", reason=NONE)
+    assert asked(story) == (P4, True)
+    story.steps()
+    assert story.run.status == "Running"
+
+
+def test_a_request_that_is_refused_for_want_of_capacity_leads_to_the_next_way() -> None:
+    story = JobStory()
+    refusal_of = FakeSageMaker.create_training_job
+
+    def refuse(self: FakeSageMaker, **request: Any) -> Any:
+        if request["ResourceConfig"]["InstanceType"] == P5:
+            raise refusal("CapacityError", NONE)
+        return refusal_of(self, **request)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FakeSageMaker, "create_training_job", refuse)
+        ways = [{"instanceTypes": [P5, P4]}]
+        story = story.begin({**SPEC, "capacity": ways})
+    assert asked(story) == (P4, False)
+    assert "AWS made no job for attempt 1 (no-capacity): " in story.said
+
+
+def test_a_quota_stops_the_run_and_no_other_way_is_tried() -> None:
+    words = (
+        f"The account-level service limit '{P5} for training job usage' is 0 Instances, with "
+        "current utilization of 0 Instances and a request delta of 2 Instances."
+    )
+
+    def refuse(self: FakeSageMaker, **request: Any) -> Any:
+        raise refusal("ResourceLimitExceeded", words)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FakeSageMaker, "create_training_job", refuse)
+        story = with_ways()
+    assert (story.run.status, story.attempt) == ("Failed", 1)
+    assert story.run.problem is not None
+    assert story.run.problem.code == "backend-rejected"
+    assert f"Service Quotas (SageMaker, '{P5} for training job usage')" in story.run.problem.detail
+
+
+def waits_for_capacity(story: JobStory, words: str = "Training job waiting for capacity") -> None:
+    job = story.sagemaker.jobs[story.name]
+    job["SecondaryStatus"] = "Pending"
+    job["SecondaryStatusTransitions"] = [{"Status": "Pending", "StatusMessage": words}]
+    story.tell(story.name)
+
+
+def test_a_job_that_waits_for_capacity_is_left_when_its_try_is_over() -> None:
+    story = with_ways(seconds=300)
+    first = story.name
+    waits_for_capacity(story)
+    story.pass_time(290)
+    assert story.attempt == 1
+    story.pass_time(20)
+    assert story.sagemaker.jobs[first]["TrainingJobStatus"] == "Stopping"
+    assert (story.cluster.status, len(story.sagemaker.jobs)) == ("Deleting", 1)
+    story.aws("Stopped", name=first)
+    story.pass_time(61)
+    assert (asked(story), story.run.outcome) == ((P4, False), None)
+
+
+def test_a_job_that_gets_its_nodes_in_time_stays() -> None:
+    story = with_ways(seconds=300)
+    waits_for_capacity(
+        story, "Insufficient capacity error from EC2 while launching instances, retrying!"
+    )
+    assert "Insufficient capacity error from EC2" in story.said
+    story.pass_time(290)
+    waits_for_capacity(story, "Preparing the instances for training")
+    story.pass_time(290)
+    assert (story.attempt, story.cluster.generation) == (1, 1)
+
+
+def test_a_lost_host_that_is_not_to_be_had_again_leads_to_the_next_way_in_a_new_deadline() -> None:
+    story = with_ways(limits={"clusterDeadlineSeconds": 3600})
+    story.steps()
+    story.world.clock.tick(90_000)
+    story.aws("Failed", reason=LOST)
+    assert asked(story) == (P5, False)
+    story.aws("Failed", reason=NONE)
+    assert (asked(story), story.run.outcome) == ((P4, False), None)
+    story.steps()
+    assert story.run.status == "Running"
+
+
+def test_when_no_way_has_nodes_until_the_deadline_all_of_them_are_named() -> None:
+    story = with_ways(limits={"clusterDeadlineSeconds": 600})
+    for _ in range(30):
+        if story.run.outcome is not None:
+            break
+        if story.sagemaker.jobs[story.name]["TrainingJobStatus"] == "InProgress":
+            story.aws("Failed", reason=NONE)
+        story.pass_time(20)
+    assert story.run.status == "Failed"
+    assert story.run.problem is not None
+    assert story.run.problem.code == "no-capacity"
+    for words in ("tries found capacity", P5, P4, "spot"):
+        assert words in story.run.problem.detail
+    assert (story.roles.made, story.machines.running) == ({}, [])
+
+
+def test_after_a_crash_at_any_write_the_next_way_is_one_job() -> None:
+    for writes in range(1, 40):
+        story = with_ways()
+        first = story.name
+        story.world.fuse.arm(writes)
+        try:
+            story.aws("Failed", reason=NONE)
+        except Died:
+            pass
+        story.world.fuse.arm(None)
+        story.tell(first)
+        for _ in range(3):
+            story.pass_time(61)
+            story.sweep()
+        assert len(story.sagemaker.jobs) == 2, writes
+        assert (asked(story), story.cluster.generation) == ((P4, False), 2), writes
+        story.steps()
+        assert story.run.status == "Running", writes
 
 
 def test_the_stages_of_a_job_are_the_run_s_reason_until_it_steps(story: JobStory) -> None:

@@ -44,7 +44,7 @@ def knows_ways(name: str) -> bool:
     """Whether the backend's spec answers how else its cluster may be made."""
     union = get_args(ClusterSpec.__value__)[0]
     specs = dict(zip(members(), get_args(union) or (union,), strict=True))
-    return specs[name].ways is not ClusterBase.ways
+    return specs[name].ways_of is not ClusterBase.ways_of
 
 
 def page(text: str) -> str:

@@ -502,7 +502,7 @@ class MemoryBackend:
         if operation in self.refuse:
             raise self.refuse[operation]
 
-    def plan(self, cluster: Cluster) -> BackendRequest:
+    def plan(self, cluster: Cluster, *, tried: bool = True) -> BackendRequest:
         return BackendRequest(
             "CreateCluster", {"ClusterName": cluster.name}, {"lifecycle/on_create.sh": 100}
         )

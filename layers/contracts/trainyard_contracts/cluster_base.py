@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Literal, NamedTuple
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, ValidationError
 from typing_extensions import Self
 
 from . import spec_rules
@@ -58,6 +58,8 @@ class GroupBase(Strict):
 STOP_SECONDS = 120
 #: Of a spec's list of other capacity.
 MOST_ENTRIES = 20
+#: A way's turn, where its spec does not say how long it is.
+TRY_SECONDS = 600
 
 
 class NodeRepair(NamedTuple):
@@ -80,8 +82,13 @@ class CapacityBase(Strict):
         description="in place of network.subnetIds, with the same security groups; the shared "
         "filesystem must be reached from them",
     )
+    may_leave_zone: bool = Field(
+        default=False,
+        description="whether subnetIds may lie in other zones than those of the rest of the spec, "
+        "where its filesystem is: from there it is slower, and AWS bills the traffic",
+    )
     try_for_seconds: int = Field(
-        default=600,
+        default=TRY_SECONDS,
         ge=0,
         le=86400,
         description="from AWS's first word that it has no such capacity until the next entry's "
@@ -149,11 +156,15 @@ class ClusterBase(Strict, ABC):
 
     @rule
     def _other_ways(self) -> ClusterBase:
-        if self.capacity and not self.ways:
+        if self.capacity and type(self).ways_of is ClusterBase.ways_of:
             raise ValueError(
                 f"capacity: a cluster of backend '{self.backend}' is made in one way only; "
                 "remove it"
             )
+        for number, entry in enumerate(self.capacity):
+            for way in self.ways_of(entry):
+                if problem := _refusal(way.spec):
+                    raise ValueError(f"capacity.{number}: with this entry, {problem}")
         return self
 
     @abstractmethod
@@ -217,6 +228,15 @@ class ClusterBase(Strict, ABC):
         """Where its nodes may be, whichever way it is made; () = the stack's."""
         return ()
 
+    @property
+    def zonal(self) -> bool:
+        """Whether its nodes mount a filesystem that lies in one zone."""
+        return False
+
+    def cannot(self) -> Sequence[str]:
+        """What other backends do for a run and this one does not, in sentences."""
+        return ()
+
     def lacks_network(self) -> Lacking | None:
         """What must be given if the stack names no network for its clusters."""
         return None
@@ -241,7 +261,16 @@ class ClusterBase(Strict, ABC):
     @property
     def ways(self) -> list[Way]:
         """The ways in which the cluster is tried, in order; [] where there is one only."""
+        return [way for entry in self.capacity for way in self.ways_of(entry)]
+
+    def ways_of(self, entry: CapacityBase) -> Sequence[Way]:
+        """Those that one entry of the list names; [] where the backend knows none."""
         return []
+
+    @property
+    def in_words(self) -> str:
+        """What it is made of, for people who compare it with others."""
+        return ", ".join(sorted(self.instance_types()))
 
     def may_copy(self, source: S3Prefix) -> bool:
         """Whether the spec lets the nodes read these objects."""
@@ -321,3 +350,14 @@ class ClusterBase(Strict, ABC):
     def standing_by(self, nodes: int, partition: str | None = None) -> int:
         """Nodes that run idle beside a job of so many, ready to take a lost one's place."""
         return sum(group.spares for group in self.workers(partition))
+
+
+def _refusal(spec: ClusterBase) -> str | None:
+    """What the rules of its backend say against a spec that was put together; None if nothing."""
+    try:
+        type(spec).model_validate(spec.model_dump(by_alias=True, exclude_unset=True))
+    except ValidationError as refused:
+        first = refused.errors(include_url=False)[0]
+        field = ".".join(map(str, first["loc"]))
+        return f"{field}{': ' if field else ''}{first['msg'].removeprefix('Value error, ')}"
+    return None

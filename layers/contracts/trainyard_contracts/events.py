@@ -274,6 +274,10 @@ class AttemptEnded(RunEvent):
         default="program",
         description="who said the last step; one that was read elsewhere may be older than the end",
     )
+    never_ran: bool = Field(
+        default=False,
+        description="nothing of the job was started on any node: no launcher, and no log",
+    )
     nodes: list[NodeEvidence] = Field(default_factory=list)
     log_tail: str = ""
 

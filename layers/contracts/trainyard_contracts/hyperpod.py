@@ -249,11 +249,10 @@ class HyperPodClusterSpec(SlurmCluster):
                 )
         return self
 
-    @property
-    def ways(self) -> list[Way]:
+    def ways_of(self, entry: CapacityBase) -> list[Way]:
+        assert isinstance(entry, HyperPodCapacity)
         return [
             Way(self._with(entry, group), entry.words(group), entry.try_for_seconds)
-            for entry in self.capacity
             for worker in self.instance_groups
             if worker.role == "worker"
             for group in entry.groups(worker)
@@ -314,6 +313,16 @@ class HyperPodClusterSpec(SlurmCluster):
         own = self.network.subnet_ids if self.network is not None else []
         others = [subnet for entry in self.capacity for subnet in entry.subnet_ids or []]
         return tuple(dict.fromkeys([*own, *others]))
+
+    @property
+    def zonal(self) -> bool:
+        return True
+
+    def cannot(self) -> Sequence[str]:
+        return (
+            "No capacity block or reservation of EC2: a training plan reserves nodes.",
+            "No nodes that come and go with jobs: all of them run as long as the cluster.",
+        )
 
     def lacks_network(self) -> Lacking | None:
         if self.network is not None:

@@ -9,9 +9,10 @@ from pydantic import Field
 from typing_extensions import Self
 
 from .base import rule
-from .cluster_base import GroupBase
+from .cluster_base import MOST_ENTRIES, CapacityBase, GroupBase, Way
 from .cluster_parts import Mountable
 from .ec2_types import known
+from .parallelcluster_capacity import ParallelClusterCapacity
 from .parallelcluster_parts import HeadNode, Image, LoginPool, PolicyArn, S3Access
 from .parallelcluster_queues import Queue
 from .parallelcluster_storage import SharedStorage
@@ -67,6 +68,13 @@ class ParallelClusterSpec(SlurmCluster):
         default="refuse",
         description="what an update does while runs or people's jobs use the cluster: it is "
         "refused, or waits until they ended",
+    )
+
+    capacity: list[ParallelClusterCapacity] = Field(
+        default_factory=list,
+        max_length=MOST_ENTRIES,
+        description="how a queue is made instead, tried in this order, again and again until "
+        "limits.clusterDeadlineSeconds of the run, or for an hour; default: as queues says",
     )
 
     @rule
@@ -150,6 +158,24 @@ class ParallelClusterSpec(SlurmCluster):
             )
         return self
 
+    @rule
+    def _capacity_queues(self) -> ParallelClusterSpec:
+        for number, entry in enumerate(self.capacity):
+            if problem := entry.named(self.queues):
+                raise ValueError(f"capacity.{number}.{problem}")
+        return self
+
+    def ways_of(self, entry: CapacityBase) -> list[Way]:
+        assert isinstance(entry, ParallelClusterCapacity)
+        if entry.named(self.queues):
+            return []
+        name = entry.queue or self.queues[0].name
+        queues = [entry.changes(one) if one.name == name else one for one in self.queues]
+        changed = next(one for one in queues if one.name == name)
+        head = entry.head(self.head_node)
+        spec = self.changed(queues=queues, head_node=head, capacity=[])
+        return [Way(spec, entry.words(changed), entry.try_for_seconds)]
+
     def groups(self) -> Sequence[GroupBase]:
         """The head node is the controller, and each queue is a group of its partition."""
         head = GroupBase(
@@ -208,7 +234,20 @@ class ParallelClusterSpec(SlurmCluster):
 
     @property
     def subnets(self) -> Sequence[str]:
-        return tuple(dict.fromkeys(one for queue in self.queues for one in queue.subnet_ids))
+        own = [one for queue in self.queues for one in queue.subnet_ids]
+        others = [one for entry in self.capacity for one in entry.subnet_ids or []]
+        return tuple(dict.fromkeys([*own, *others]))
+
+    @property
+    def zonal(self) -> bool:
+        """EFS has a mount in every zone; the others lie in one."""
+        return any(storage.kind != "efs" for storage in self.shared_storage)
+
+    def cannot(self) -> Sequence[str]:
+        return (
+            "No training plan: a capacity block or a reservation of EC2 reserves nodes.",
+            "No reboot of a node, and no other head node: with it the cluster is lost.",
+        )
 
     @property
     def changeable(self) -> Collection[str]:

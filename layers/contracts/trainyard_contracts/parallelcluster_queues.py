@@ -23,6 +23,21 @@ STRATEGIES = {
     ),
     "capacityBlock": (),
 }
+ReservationId = Annotated[
+    str,
+    matching(
+        r"^cr-[0-9a-f]{17}$",
+        "must be the id of a capacity reservation such as cr-0123456789abcdef0",
+    ),
+]
+ReservationGroup = Annotated[
+    str,
+    matching(
+        r"^arn:[a-z-]+:resource-groups:[a-z0-9-]+:[0-9]{12}:group/.+$",
+        "must be the ARN of a resource group, such as "
+        "arn:aws:resource-groups:us-east-1:123456789012:group/NAME",
+    ),
+]
 
 
 class Queue(Strict):
@@ -43,27 +58,12 @@ class Queue(Strict):
     capacity: Literal["onDemand", "spot", "capacityBlock"] = Field(
         default="onDemand", description="how EC2 is paid for the nodes"
     )
-    capacity_reservation_id: (
-        Annotated[
-            str,
-            matching(
-                r"^cr-[0-9a-f]{17}$",
-                "must be the id of a capacity reservation such as cr-0123456789abcdef0",
-            ),
-        ]
-        | None
-    ) = Field(default=None, description="of a capacity block or an on-demand reservation")
-    capacity_reservation_group: (
-        Annotated[
-            str,
-            matching(
-                r"^arn:[a-z-]+:resource-groups:[a-z0-9-]+:[0-9]{12}:group/.+$",
-                "must be the ARN of a resource group, such as "
-                "arn:aws:resource-groups:us-east-1:123456789012:group/NAME",
-            ),
-        ]
-        | None
-    ) = Field(default=None, description="ARN of a resource group of on-demand reservations")
+    capacity_reservation_id: ReservationId | None = Field(
+        default=None, description="of a capacity block or an on-demand reservation"
+    )
+    capacity_reservation_group: ReservationGroup | None = Field(
+        default=None, description="ARN of a resource group of on-demand reservations"
+    )
     spot_price: float | None = Field(
         default=None, gt=0, description="USD per hour at most; default: the on-demand price"
     )

@@ -100,6 +100,24 @@ class ClusterRef(Strict):
     spec: ClusterSpec | None = Field(
         default=None, description="of a cluster that is made for this run"
     )
+    otherwise: list[ClusterSpec] = Field(
+        default_factory=list,
+        max_length=5,
+        description="whole specs, of other backends too, that are tried in this order while AWS "
+        "has no capacity for any way of spec; each may have capacity of its own",
+    )
+
+    @rule
+    def _others(self) -> ClusterRef:
+        if self.otherwise and self.spec is None:
+            raise ValueError("otherwise: is for a cluster that is made for the run; give spec, too")
+        for number, other in enumerate(self.otherwise):
+            if self.spec is not None and other.name != self.spec.name:
+                raise ValueError(
+                    f"otherwise.{number}.name: it is the same cluster, made elsewhere; give it the "
+                    f"name of spec, '{self.spec.name}'"
+                )
+        return self
 
     @rule
     def _one(self) -> ClusterRef:
@@ -450,6 +468,13 @@ class LimitSpec(Strict):
     cluster_deadline_seconds: int = Field(
         default=3600, ge=30, le=86400, description="time for the cluster to be ready"
     )
+    expected_seconds: int | None = Field(
+        default=None,
+        ge=1,
+        le=60 * 86400,
+        description="how long it will probably train; a dry run gives the price of that, and "
+        "nothing else follows from it",
+    )
 
 
 class RunSpec(Strict):
@@ -499,7 +524,17 @@ class RunSpec(Strict):
             return self
         if unfit := self.unfit(spec):
             raise ValueError(f"{unfit[0]}: {unfit[1]}{self._or_more(unfit[0], spec)}")
+        for number, other in enumerate(self.cluster.otherwise):
+            if unfit := self.on(other).unfit(other):
+                raise ValueError(
+                    f"cluster.otherwise.{number}: this run cannot be of backend "
+                    f"'{other.backend}': {unfit[0]}: {unfit[1]}"
+                )
         return self
+
+    def on(self, cluster: ClusterSpec) -> RunSpec:
+        """The same run with one spec only, which may be one of `cluster.otherwise`."""
+        return self.changed(cluster=self.cluster.changed(spec=cluster, otherwise=[]))
 
     def _or_more(self, field: str, cluster: ClusterSpec) -> str:
         """The other way out, where the run's own cluster has too few nodes."""

@@ -13,8 +13,9 @@ from pydantic import Field
 from . import training_job_libraries as libraries
 from . import training_job_rules as rules
 from .base import Lenient, rule
-from .cluster_base import ClusterBase, GroupBase
+from .cluster_base import MOST_ENTRIES, CapacityBase, ClusterBase, GroupBase, Way
 from .inputs import S3Prefix
+from .training_job_capacity import TrainingJobCapacity
 from .training_job_data import (
     Channel,
     Checkpoints,
@@ -161,6 +162,12 @@ class TrainingJobClusterSpec(ClusterBase):
     tags: dict[TagKey, TagValue] = Field(
         default_factory=dict, max_length=40, description="of the job at AWS, beside ours"
     )
+    capacity: list[TrainingJobCapacity] = Field(
+        default_factory=list,
+        max_length=MOST_ENTRIES,
+        description="nodes that are tried in this order while AWS has none, again and again until "
+        "limits.clusterDeadlineSeconds of the run; default: as instanceType says",
+    )
 
     @rule
     def _nodes(self) -> TrainingJobClusterSpec:
@@ -231,6 +238,47 @@ class TrainingJobClusterSpec(ClusterBase):
             )
         return self
 
+    @rule
+    def _capacity(self) -> TrainingJobClusterSpec:
+        if self.capacity and self.instance_groups:
+            raise ValueError(
+                "capacity: it chooses the one type of a job's nodes, and this job has "
+                "instanceGroups; use instanceType and instanceCount, or remove capacity"
+            )
+        for number, entry in enumerate(self.capacity):
+            if entry.subnet_ids and self.network is None:
+                raise ValueError(
+                    f"capacity.{number}.subnetIds: they need security groups; "
+                    "give network with subnetIds and securityGroupIds, too"
+                )
+        return self
+
+    def ways_of(self, entry: CapacityBase) -> list[Way]:
+        assert isinstance(entry, TrainingJobCapacity)
+        if self.instance_type is None:
+            return []
+        specs = [self._with(entry, one) for one in entry.types(self.instance_type)]
+        return [Way(one, _way_words(one, entry), entry.try_for_seconds) for one in specs]
+
+    def _with(self, entry: TrainingJobCapacity, instance_type: str) -> TrainingJobClusterSpec:
+        update: dict[str, Any] = {"instance_type": instance_type, "capacity": []}
+        if self.network is not None:
+            update["network"] = self.network.changed(**entry.where())
+        if entry.paid is not None:
+            known = self.spot.max_wait_seconds if self.spot is not None else None
+            wait = entry.wait(known, self.max_runtime_seconds)
+            spot = entry.paid == "spot"
+            update["spot"] = Spot(max_wait_seconds=wait) if spot else None
+            update["training_plan_arn"] = entry.training_plan_arn
+            update["warm_pool_seconds"] = None if spot else self.warm_pool_seconds
+        return self.changed(**update)
+
+    @property
+    def subnets(self) -> Sequence[str]:
+        own = self.network.subnet_ids if self.network is not None else []
+        others = [subnet for entry in self.capacity for subnet in entry.subnet_ids or []]
+        return tuple(dict.fromkeys([*own, *others]))
+
     @property
     def host_groups(self) -> list[InstanceGroup]:
         """The nodes as groups, also where there is one type only."""
@@ -281,6 +329,17 @@ class TrainingJobClusterSpec(ClusterBase):
         return {**super().read_buckets(), **channels}
 
     @property
+    def zonal(self) -> bool:
+        return any(one.file_system is not None for one in self.channels)
+
+    def cannot(self) -> Sequence[str]:
+        return (
+            "No spares: a lost node ends the job, and the next attempt is another job.",
+            "No node can be left out, replaced or rebooted: AWS chooses them.",
+            "No cluster that people or other runs use, and no logins.",
+        )
+
+    @property
     def nodes_come_with_jobs(self) -> bool:
         return True
 
@@ -311,6 +370,12 @@ class TrainingJobClusterSpec(ClusterBase):
         """How many nodes the distribution runs on."""
         named = self.distribution.instance_group
         return sum(one.instance_count for one in self.host_groups if named in (None, one.name))
+
+
+def _way_words(spec: TrainingJobClusterSpec, entry: TrainingJobCapacity) -> str:
+    market = "training plan" if spec.training_plan_arn else "spot" if spec.spot else "on demand"
+    where = f", in {' or '.join(entry.subnet_ids)}" if entry.subnet_ids else ""
+    return f"{spec.instance_type}, {market}{where}"
 
 
 def _first(*problems: str | None) -> None:

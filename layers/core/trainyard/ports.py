@@ -488,8 +488,12 @@ class Backend(Commands, Protocol):
         """None where clusters that are there cannot be changed."""
         ...
 
-    def plan(self, cluster: Cluster) -> BackendRequest:
-        """The exact request and files of `create`, with nothing sent."""
+    def plan(self, cluster: Cluster, *, tried: bool = True) -> BackendRequest:
+        """The exact request and files of `create`, with nothing made.
+
+        `tried`: a backend that can judge a request without making anything is asked to. That may
+        take long.
+        """
         ...
 
     def create(self, cluster: Cluster) -> str:

@@ -162,9 +162,20 @@ class Ending:
             last_step=attempt.progress.step if attempt.progress else None,
             last_loss=attempt.progress.loss if attempt.progress else None,
             step_source=attempt.progress.source if attempt.progress else "program",
+            never_ran=never_ran(attempt, diagnosis),
             nodes=doubtful_first([self._table.evidence(name) for name in attempt.nodes]),
             log_tail=tail,
         )
+
+
+def never_ran(attempt: Attempt, diagnosis: Diagnosis) -> bool:
+    """Whether the job ended before its script began: Slurm makes the log when it does."""
+    return (
+        diagnosis.outcome == "failed"
+        and attempt.progress is None
+        and not read_launches(attempt.directory)
+        and not (attempt.directory / places.JOB_LOG).exists()
+    )
 
 
 def with_restart(diagnosis: Diagnosis, node: str) -> Diagnosis:

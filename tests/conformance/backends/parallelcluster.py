@@ -9,7 +9,7 @@ from typing import ClassVar
 from tests.conformance.slurm import OnSlurm
 from tests.support.system import Json, System
 
-#: Of the head node. Nodes of a queue that lack are asked for again as long as the run waits.
+#: Of a queue's nodes.
 SCARCE = "c5.24xlarge"
 SUBNET = "subnet-0123456789abcdef0"
 
@@ -46,8 +46,8 @@ class ParallelCluster(OnSlurm):
 
     def scarce(self, system: System, name: str) -> Json:
         system.fault("no-capacity", instanceType=SCARCE)
-        head = {"instanceType": SCARCE, "subnetId": SUBNET}
-        return {**self.cluster(name), "headNode": head}
+        ways = [{"instanceType": SCARCE, "tryForSeconds": 1}, {"instanceType": "c5.2xlarge"}]
+        return {**self.cluster(name), "capacity": ways}
 
     def take_back(self, system: System, run: Json) -> None:
         """EC2 gives notice to one of the run's nodes, which is a spot instance."""

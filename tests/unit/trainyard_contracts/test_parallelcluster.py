@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic import ValidationError
 from tests.support.parallelcluster_specs import (
     BLOCK,
+    HEAD_SUBNET,
     OTHER_SUBNET,
     RICH,
     SUBNET,
@@ -373,7 +374,70 @@ def test_another_filesystem_cannot_be_given_to_it() -> None:
         read(spec()).on_filesystem("fs-0123456789abcdef1")
 
 
-def test_other_ways_to_get_capacity_are_refused_as_long_as_none_is_tried() -> None:
-    assert "capacity: a cluster of backend 'parallelcluster' is made in one way only" in refused(
-        spec(capacity=[{}])
-    )
+EXISTING = {"fileSystemId": "fs-0123456789abcdef0"}
+
+
+def ways(*entries: Json, **changes: Any) -> list[ParallelClusterSpec]:
+    found = read(spec(fsx=EXISTING, capacity=list(entries), **changes)).ways
+    return [cast(ParallelClusterSpec, way.spec) for way in found]
+
+
+def test_an_entry_of_other_capacity_changes_the_queue_and_the_head_node() -> None:
+    given = [
+        {"instanceTypes": ["c5.2xlarge", "c5a.2xlarge"]},
+        {"market": "spot", "spotPrice": 0.5, "subnetIds": [OTHER_SUBNET]},
+        {"market": "block", "capacityReservationId": BLOCK},
+        {"market": "reservation", "capacityReservationId": BLOCK},
+        {"headNode": {"instanceType": "m5.large"}},
+    ]
+    made = read(spec(fsx=EXISTING, queue={"placementGroup": True}, capacity=given))
+    assert [way.words for way in made.ways] == [
+        "c5.2xlarge or c5a.2xlarge, on demand",
+        f"c5.xlarge, spot, in {OTHER_SUBNET}",
+        "c5.xlarge, capacity block",
+        "c5.xlarge, reservation",
+        "c5.xlarge, on demand, head node m5.large",
+    ]
+    types, spot, block, reserved, head = ways(*given, queue={"placementGroup": True})
+    assert types.queues[0].instance_types == ["c5.2xlarge", "c5a.2xlarge"]
+    assert (spot.queues[0].capacity, spot.queues[0].subnet_ids) == ("spot", [OTHER_SUBNET])
+    assert (block.queues[0].capacity, block.queues[0].min) == ("capacityBlock", 4)
+    assert block.queues[0].placement_group is None
+    assert reserved.queues[0].capacity_reservation_id == BLOCK
+    assert head.head_node.instance_type == "m5.large"
+    assert head.head_node.subnet_id == HEAD_SUBNET
+    assert all(one.capacity == [] for one in (types, spot, block, reserved, head))
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ({"queue": "others"}, "capacity.0.queue: no queue is named 'others'; give workers"),
+        ({"instanceType": "m7g.xlarge"}, "capacity.0: with this entry, queues: m7g.xlarge of"),
+        ({"market": "block"}, "capacityReservationId: market 'block' needs the id"),
+        ({"market": "spot", "capacityReservationId": BLOCK}, "market: with a reservation it is"),
+        ({"spotPrice": 1.0}, "spotPrice: is for market 'spot' only"),
+        (
+            {"instanceType": "c5.large", "instanceTypes": ["c5.large"]},
+            "instanceTypes: give one of 'instanceType' and 'instanceTypes'",
+        ),
+        (
+            {
+                "market": "block",
+                "capacityReservationId": BLOCK,
+                "instanceTypes": ["c5.large", "c5a.large"],
+            },
+            "capacity.0: with this entry, queues.0: instanceTypes: a reservation is of one type",
+        ),
+    ],
+)
+def test_an_entry_that_its_cluster_could_not_be_is_refused(entry: Json, words: str) -> None:
+    assert words in refused(spec(fsx=EXISTING, capacity=[entry]))
+
+
+def test_with_several_queues_an_entry_says_which_it_changes() -> None:
+    queues = [spec()["queues"][0] | {"name": name} for name in ("small", "large")]
+    words = refused(spec(fsx=EXISTING, queues=queues, capacity=[{}]))
+    assert "capacity.0.queue: the cluster has 2 queues; say which (small, large)" in words
+    (made,) = ways({"queue": "large", "instanceType": "c5.9xlarge"}, queues=queues)
+    assert [one.instance_types for one in made.queues] == [["c5.xlarge"], ["c5.9xlarge"]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -11,7 +11,7 @@ from trainyard.domain.facts import Book, ClusterEvent
 from trainyard.domain.problems import problem
 from trainyard.domain.records import CapacityTry, Cluster, Problem
 from trainyard.domain.words import duration
-from trainyard_contracts.cluster_base import Way
+from trainyard_contracts.cluster_base import TRY_SECONDS, ClusterBase, Way
 from trainyard_contracts.cluster_specs import ClusterSpec
 
 #: After a round in which no way had capacity; each later pause is twice as long.
@@ -38,6 +38,8 @@ _CODES = {
     "InsufficientHostCapacity": Refusal.CAPACITY,
     "InsufficientReservedInstanceCapacity": Refusal.CAPACITY,
     "InsufficientCapacity": Refusal.CAPACITY,
+    "LimitedInstanceCapacity": Refusal.CAPACITY,
+    "InsufficientVolumeCapacity": Refusal.CAPACITY,
     "MaxSpotInstanceCountExceeded": Refusal.CAPACITY,
     "Unsupported": Refusal.CAPACITY,
     "SpotMaxPriceTooLow": Refusal.CAPACITY,
@@ -49,6 +51,7 @@ _CODES = {
     "ResourceLimitExceeded": Refusal.QUOTA,
     "VcpuLimitExceeded": Refusal.QUOTA,
     "InstanceLimitExceeded": Refusal.QUOTA,
+    "VolumeLimitExceeded": Refusal.QUOTA,
     "AccessDenied": Refusal.PERMISSION,
     "AccessDeniedException": Refusal.PERMISSION,
     "UnauthorizedOperation": Refusal.PERMISSION,
@@ -56,7 +59,10 @@ _CODES = {
     "ValidationError": Refusal.CONFIGURATION,
     "InvalidParameterValue": Refusal.CONFIGURATION,
     "InvalidParameterCombination": Refusal.CONFIGURATION,
+    "InvalidBlockDeviceMapping": Refusal.CONFIGURATION,
 }
+#: Of several codes that come together the first of these counts: it needs a person.
+_FIRST = (Refusal.QUOTA, Refusal.PERMISSION, Refusal.CONFIGURATION, Refusal.CAPACITY)
 #: Words of messages, which count where the code says nothing or something general.
 _WORDS = (
     (
@@ -86,6 +92,8 @@ def classify(message: str, code: str = "") -> Refusal:
     Where no code is given, one in the message counts as well.
     """
     known = _CODES.get(code, Refusal.UNKNOWN)
+    if not code and (together := _of_codes(message)) is not None:
+        return together
     if known not in _GENERAL:
         return known
     for kind, words in _WORDS:
@@ -97,16 +105,45 @@ def classify(message: str, code: str = "") -> Refusal:
     return next((kind for kind in named if kind != Refusal.CONFIGURATION), known)
 
 
-def first_try(spec: ClusterSpec, at: datetime) -> CapacityTry | None:
-    """The first try of a spec with several ways; None where there is one only."""
-    return CapacityTry(number=1, way=spec.ways[0].words, began_at=at) if spec.ways else None
+def _of_codes(message: str) -> Refusal | None:
+    """Of a message that is a list of codes and nothing else, as ParallelCluster tells them."""
+    kinds = {_CODES.get(word.strip()) for word in message.split(",")}
+    if None in kinds:
+        return None
+    return next((kind for kind in _FIRST if kind in kinds), Refusal.THROTTLED)
+
+
+def all_ways(spec: ClusterBase, otherwise: Sequence[ClusterBase] = ()) -> list[Way]:
+    """The ways of a spec, and after them those of the whole specs that may take its place.
+
+    [] where there is one only.
+    """
+    if not otherwise:
+        return spec.ways
+    return [
+        way._replace(words=f"{one.backend}: {way.words}")
+        for one in (spec, *otherwise)
+        for way in one.ways or [Way(one, one.in_words, TRY_SECONDS)]
+    ]
+
+
+def first_try(
+    spec: ClusterSpec, at: datetime, otherwise: Sequence[ClusterSpec] = ()
+) -> CapacityTry | None:
+    """The first try of a cluster with several ways; None where there is one only."""
+    ways = all_ways(spec, otherwise)
+    return CapacityTry(number=1, way=ways[0].words, began_at=at) if ways else None
 
 
 def way_of(cluster: Cluster, number: int) -> Way:
     """The way of a try."""
-    assert cluster.asked is not None
-    ways = cluster.asked.ways
+    ways = _ways(cluster)
     return ways[(number - 1) % len(ways)]
+
+
+def _ways(cluster: Cluster) -> list[Way]:
+    assert cluster.asked is not None
+    return all_ways(cluster.asked, cluster.otherwise)
 
 
 def next_try(cluster: Cluster, now: datetime) -> CapacityTry | None:
@@ -115,19 +152,27 @@ def next_try(cluster: Cluster, now: datetime) -> CapacityTry | None:
     wanting = cluster.problem is not None and cluster.problem.code == "no-capacity"
     if last is None or last.ended_at is None or not wanting or cluster.given_up:
         return None
-    assert cluster.asked is not None
     assert cluster.try_until is not None
-    number = last.number + 1
-    begins = last.ended_at + timedelta(seconds=_pause(number, len(cluster.asked.ways)))
+    ways = _ways(cluster)
+    number = _next_number(cluster, last.number, ways)
+    begins = last.ended_at + timedelta(seconds=_pause(number, len(ways), last.number))
     if max(begins, now) >= cluster.try_until:
         return None
     return CapacityTry(number=number, way=way_of(cluster, number).words, began_at=begins)
 
 
-def _pause(number: int, ways: int) -> int:
+def _next_number(cluster: Cluster, last: int, ways: Sequence[Way]) -> int:
+    """The one after the last, or the next one of the same backend where no other may be."""
+    number = last + 1
+    while cluster.bound and ways[(number - 1) % len(ways)].spec.backend != cluster.backend:
+        number += 1
+    return number
+
+
+def _pause(number: int, ways: int, last: int) -> int:
     """Within a round there is none."""
-    round_, place = divmod(number - 1, ways)
-    if place or not round_:
+    round_ = (number - 1) // ways
+    if round_ == (last - 1) // ways:
         return 0
     return int(min(FIRST_PAUSE_SECONDS * 2 ** min(round_ - 1, 10), LONGEST_PAUSE_SECONDS))
 
@@ -140,12 +185,26 @@ def ended(cluster: Cluster, reason: str, now: datetime) -> Cluster:
     return cluster.changed(tries=[*cluster.tries[:-1], last])
 
 
+def wanting(
+    cluster: Cluster, reason: str, now: datetime, until: datetime | None, *, bound: bool = False
+) -> Cluster:
+    """A cluster that was ready, and whose jobs get no nodes: its newest try is over.
+
+    `until` is the deadline of this want. That of the cluster's making may be over for days.
+    """
+    found = problem("no-capacity", reason)
+    over = cluster.changed(problem=found, try_until=until, bound=cluster.bound or bound)
+    return ended(over, reason, now)
+
+
 def successor(cluster: Cluster, following: CapacityTry, now: datetime) -> Cluster:
     """The record of the next try, with nothing of what the last one made."""
     return Cluster(
         name=cluster.name,
         spec=way_of(cluster, following.number).spec.changed(name=cluster.name),
         asked=cluster.asked,
+        otherwise=cluster.otherwise,
+        bound=cluster.bound,
         tries=[*cluster.tries[:1], *cluster.tries[1:][2 - MOST_TRIES :], following],
         try_until=cluster.try_until,
         not_before=following.began_at,
@@ -178,6 +237,30 @@ def gives_up_at(cluster: Cluster, book: Book) -> datetime | None:
         return None
     way = way_of(cluster, cluster.tries[-1].number)
     return first.at + timedelta(seconds=way.try_for_seconds)
+
+
+#: A role that was made a moment ago may not be known everywhere: only what is said for so long is
+#: believed.
+PERMISSION_SECONDS = 240
+_STEPS = {
+    Refusal.QUOTA: "No other way helps: ask for a higher quota in Service Quotas, or for fewer or "
+    "smaller instances.",
+    Refusal.PERMISSION: "No other way helps: let the role do what the message names.",
+}
+
+
+def forbidden(events: Iterable[ClusterEvent]) -> Problem | None:
+    """That AWS refuses nodes for a reason that only a person can mend; None if it does not."""
+    told = [(classify(one.failure_message), one) for one in events]
+    quota = [one for kind, one in told if kind == Refusal.QUOTA]
+    denied = [one for kind, one in told if kind == Refusal.PERMISSION]
+    if denied and (denied[-1].at - denied[0].at).total_seconds() < PERMISSION_SECONDS:
+        denied = []
+    kind = Refusal.QUOTA if quota else Refusal.PERMISSION
+    for one in (*quota, *denied):
+        said = f"{one.description.rstrip('.')}: {one.failure_message.rstrip('.')}".lstrip(": ")
+        return problem("backend-rejected", f"AWS gives no nodes. {said}. {_STEPS[kind]}")
+    return None
 
 
 def first_word(events: Iterable[ClusterEvent]) -> ClusterEvent | None:

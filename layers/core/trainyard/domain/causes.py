@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
+from trainyard.domain import capacity, ways
 from trainyard.domain.decisions import Draft
-from trainyard.domain.facts import evidence_of, is_dead
+from trainyard.domain.facts import JobStage, evidence_of, is_dead
 from trainyard.domain.nodes import enough_nodes
 from trainyard.domain.problems import problem
 from trainyard.domain.records import Action, Attempt, Problem
@@ -43,6 +44,8 @@ class Finding:
     exclude: Sequence[str] = ()
     avoid: Sequence[str] = ()
     actions: Sequence[Action] = ()
+    #: The next way of the cluster's spec is tried.
+    leaves: bool = False
     resume_as: str = "Starting again in place"
 
 
@@ -143,13 +146,49 @@ def no_capacity(draft: Draft, attempt: Attempt) -> Finding | None:
         if one.cause != "no-capacity" or one.resumed_at is not None:
             break
         since = min(since, one.started_at)
-    because = f"AWS had no nodes for job {over.job_id}: {_sentence(over.reason)}"
+    job = f"job {over.job_id}" if over.job_id else f"attempt {attempt.number}"
+    because = f"AWS had no nodes for {job}: {_sentence(over.reason)}"
+    if ways.has_ways(draft):
+        return _next_way(draft, over, because)
     if draft.now < since + timedelta(seconds=seconds):
         return Finding("no-capacity", over, because, outcome="lost", resume_as="Asking again")
     detail = f"{because} It was asked for {seconds} s (recovery.waitForNodeSeconds)."
     return Finding(
         "no-capacity", over, because, stop="failed", problem=problem("no-capacity", detail)
     )
+
+
+def no_nodes(draft: Draft, attempt: Attempt) -> Finding | None:
+    """The job waits, and AWS says that it has no nodes for it, for longer than a try may last."""
+    word = ways.word(draft, attempt)
+    if word is None:
+        return None
+    until = ways.lasts_until(draft, word)
+    end = _end(draft, attempt)
+    reason = word.words if isinstance(word, JobStage) else word.description or word.failure_message
+    because = f"AWS has no nodes for job {attempt.job_id}: {_sentence(reason)}"
+    if draft.now < until:
+        draft.by(until)
+        if end is None:
+            return None
+        return Finding("no-capacity", end, because, outcome="lost", resume_as="Asking again")
+    return _next_way(draft, word, because)
+
+
+def _next_way(draft: Draft, fact: Fact, because: str) -> Finding:
+    if ways.following(draft, because) is not None:
+        return Finding("no-capacity", fact, because, outcome="lost", leaves=True)
+    found = ways.none_left(draft, because)
+    return Finding("no-capacity", fact, because, stop="failed", problem=found)
+
+
+def not_allowed(draft: Draft, attempt: Attempt) -> Finding | None:
+    """The job waits for nodes that AWS refuses, for a reason that only a person can mend."""
+    told = ways.events(draft, attempt)
+    found = capacity.forbidden(told)
+    if found is None:
+        return None
+    return Finding("refused", told[-1], found.detail, stop="failed", problem=found)
 
 
 def out_of_time(draft: Draft, attempt: Attempt) -> Finding | None:
@@ -407,6 +446,8 @@ def _seconds(attempt: Attempt, end: AttemptEnded) -> float:
 CAUSES: tuple[Judge, ...] = (
     succeeded,
     cluster_lost,
+    not_allowed,
+    no_nodes,
     node_lost,
     job_lost,
     no_capacity,

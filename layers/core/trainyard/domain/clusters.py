@@ -140,7 +140,7 @@ def _failure(
     if seen is not None and seen.status == BackendStatus.FAILED:
         event = book.last(ClusterState)
         message = seen.failure_message or (event.failure_message if event else "")
-        return failure(message or "AWS gave no reason.")
+        return _with_first_word(cluster, book, failure(message or "AWS gave no reason."))
     if seen is not None and seen.controller == NodeState.FAILURE:
         return problem(
             "cluster-failed",
@@ -168,11 +168,23 @@ def _failure(
             "cluster-failed",
             f"Cluster '{cluster.name}' was deleted outside Trainyard while it was made.",
         )
+    scripts = {fact.id for fact in broken}
+    told = [fact for fact in book.of(ClusterEvent) if fact.id not in scripts]
+    if (found := capacity.forbidden(told)) is not None:
+        return found
     if now >= deadline:
         began = cluster.tries[0].began_at if cluster.tries else cluster.created_at
         seconds = round((deadline - began).total_seconds())
         return _overdue(book, f"Cluster '{cluster.name}' was not ready within {seconds} s.")
     return capacity.refused(cluster, book, now)
+
+
+def _with_first_word(cluster: Cluster, book: Book, found: Problem) -> Problem:
+    """ParallelCluster gives up with its own words for a wait; EC2 had said before what it lacks."""
+    word = capacity.first_word(book.of(ClusterEvent))
+    if not cluster.tries or word is None or found.code != "cluster-failed":
+        return found
+    return problem("no-capacity", f"{found.detail} AWS had said: {word.failure_message}")
 
 
 def _overdue(book: Book, late: str) -> Problem:

@@ -135,7 +135,9 @@ class Draft:
 
     @property
     def attempts_left(self) -> int:
-        used = sum(attempt.life == self.run.life for attempt in self.run.attempts)
+        used = sum(
+            attempt.life == self.run.life and not attempt.wanting for attempt in self.run.attempts
+        )
         return max(0, self.run.spec.recovery.max_attempts - used)
 
     @property

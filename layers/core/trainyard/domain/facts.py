@@ -10,7 +10,7 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any, Literal, TypeVar, get_args
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from trainyard.domain.records import Attempt, Checkpoint
 from trainyard.domain.words import mark
@@ -102,6 +102,8 @@ class ClusterEvent(Fact):
     instance_id: str = ""
     event_id: str = ""
     failure_message: str = ""
+    #: Those whose nodes it is about; [] where the backend does not say.
+    partitions: list[str] = Field(default_factory=list)
 
 
 class LifecycleFailed(ClusterEvent):
@@ -115,6 +117,8 @@ class JobStage(Fact):
     attempt: int
     job_id: str = ""
     words: str = ""
+    #: AWS has no nodes for it yet.
+    lacks: bool = False
 
 
 class JobEnded(Fact):

@@ -238,6 +238,8 @@ def _no_capacity(event: facts.CapacityRefused) -> str:
 
 def _job_over(fact: facts.JobEnded) -> str:
     why = f": {fact.reason.rstrip('.')}" if fact.reason else ""
+    if not fact.job_id:
+        return f"AWS made no job for attempt {fact.attempt} ({fact.how}){why}."
     return f"AWS says that job {fact.job_id} of attempt {fact.attempt} is over ({fact.how}){why}."
 
 

@@ -72,7 +72,7 @@ class Action(Record):
     """What the run's machine must still do about nodes or the job; repeating it is harmless."""
 
     id: str
-    kind: Literal["replace", "cancel-job", "exclude"]
+    kind: Literal["replace", "cancel-job", "exclude", "leave"]
     node: str = Field(default="", description="Slurm name of the node")
     instance_id: str = ""
     attempt: int | None = Field(
@@ -110,6 +110,9 @@ class Attempt(Record):
     ended_at: datetime | None = None
     outcome: Literal["succeeded", "failed", "cancelled", "lost"] | None = None
     reason: str = ""
+    wanting: bool = Field(
+        default=False, description="AWS had no nodes for it: it is none of recovery.maxAttempts"
+    )
     exclude: list[str] = Field(default_factory=list)
     down: list[str] = Field(default_factory=list)
 
@@ -409,6 +412,13 @@ class Cluster(Record):
     create_requested: bool = False
     asked: ClusterSpec | None = Field(
         default=None, description="what was asked for, where spec is one of the ways that it names"
+    )
+    otherwise: list[ClusterSpec] = Field(
+        default_factory=list, description="whole specs that are tried after all ways of asked"
+    )
+    bound: bool = Field(
+        default=False,
+        description="only ways of this backend are tried: others lack what was trained",
     )
     tries: list[CapacityTry] = Field(default_factory=list)
     try_until: datetime | None = Field(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from trainyard.domain import causes, closing, nodes
+from trainyard.domain import causes, closing, nodes, ways
 from trainyard.domain.capacity import next_try
 from trainyard.domain.clusters import without_slurm
 from trainyard.domain.decisions import Decision, Draft, Next
@@ -174,9 +174,10 @@ def _cluster_problem(draft: Draft) -> Problem | None:
 
 def _cluster_deadline(draft: Draft) -> None:
     limit = draft.run.spec.limits.cluster_deadline_seconds
-    end = draft.opened_at + timedelta(
-        seconds=limit + (GRACE_SECONDS if draft.run.owns_cluster else 0)
-    )
+    end = draft.opened_at + timedelta(seconds=limit)
+    if ways.has_ways(draft) and draft.cluster is not None:
+        end = max(end, draft.cluster.try_until or end)
+    end += timedelta(seconds=GRACE_SECONDS if draft.run.owns_cluster else 0)
     draft.by(end)
     if draft.now >= end:
         reason = f"Cluster '{draft.run.cluster_name}' was not ready within {limit} s."
@@ -203,6 +204,8 @@ def _attempt(draft: Draft) -> None:
         return
     attempt = draft.attempt
     nodes.without_exclusions(draft)
+    if ways.is_leaving(draft):
+        return
     if attempt is None or attempt.ended_at is not None:
         _plan(draft)
         return
@@ -251,6 +254,11 @@ def _recover(draft: Draft, attempt: Attempt, finding: causes.Finding) -> None:
             cause=finding.cause,
         )
         return
+    if finding.cause == "no-capacity" and ways.has_ways(draft):
+        draft.change_attempt(wanting=True)
+    if finding.leaves:
+        _leave(draft, finding)
+        return
     _plan(draft, finding)
     if (
         finding.outcome == "lost"
@@ -261,6 +269,18 @@ def _recover(draft: Draft, attempt: Attempt, finding: causes.Finding) -> None:
         draft.act(
             Action(id=f"cancel-job-{attempt.number}", kind="cancel-job", reason=finding.because)
         )
+
+
+def _leave(draft: Draft, finding: causes.Finding) -> None:
+    """The cluster is deleted, and the next attempt is planned when that of the next way is ready.
+
+    Nothing of the job is left then.
+    """
+    assert draft.cluster is not None
+    draft.act(ways.leaving(draft.cluster, finding.because))
+    reason = f"{finding.because} The next way is tried."
+    draft.status("Recovering", reason)
+    draft.note(f"leave-{finding.fact.id}", "LeavingWay", reason, cause=finding.cause)
 
 
 def _open_incident(draft: Draft, attempt: Attempt, finding: causes.Finding) -> None:

@@ -100,7 +100,7 @@ def invalid_request(mistakes: Iterable[Mapping[str, Any]]) -> e.InvalidRequest:
 
 
 # Validators of a whole object name the guilty field themselves: "job.nodes: 3 nodes asked, but ..."
-_NAMED = re.compile(r"^([a-z][A-Za-z0-9]*(?:\.[a-z][A-Za-z0-9]*)*): (.+)$", re.DOTALL)
+_NAMED = re.compile(r"^([a-z][A-Za-z0-9]*(?:\.(?:[a-z][A-Za-z0-9]*|[0-9]+))*): (.+)$", re.DOTALL)
 _PLACES = ("body", "query", "path", "header")
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, Field
 
-from trainyard.app.runs.dry_run import DryRun
+from trainyard.app.runs.dry_run import DryRun, PlannedWay
 from trainyard.app.runs.list_outputs import Outputs
 from trainyard.app.runs.read_metrics import Metrics
 from trainyard.domain import records
@@ -376,7 +376,36 @@ class WayView(View):
     """A way in which the cluster would be tried."""
 
     way: str = Field(description="such as 'ml.p5.48xlarge, spot'")
+    backend: str = Field(description="in which it is made")
     hourly_usd: float | None = Field(description="null where the price list does not say")
+    expected_usd: float | None = Field(
+        description="of limits.expectedSeconds; null where that or the price is not known"
+    )
+    most_usd: float | None = Field(description="of limits.maxDurationSeconds")
+    operation: str
+    request: dict[str, Any]
+    zones: list[str] = Field(description="of its subnets, as far as they are known")
+    cannot: list[str] = Field(description="what other backends do, and this one does not")
+    warnings: list[str]
+
+    @classmethod
+    def of_way(cls, way: PlannedWay, plan: DryRun) -> Self:
+        return cls(
+            way=way.way,
+            backend=way.backend,
+            hourly_usd=way.hourly_usd,
+            expected_usd=_usd(way.hourly_usd, plan.expected_seconds),
+            most_usd=_usd(way.hourly_usd, plan.longest_seconds),
+            operation=way.operation,
+            request=way.request,
+            zones=way.zones,
+            cannot=way.cannot,
+            warnings=way.warnings,
+        )
+
+
+def _usd(hourly: float | None, seconds: int | None) -> float | None:
+    return None if hourly is None or seconds is None else round(hourly * seconds / 3600, 2)
 
 
 class PlanView(View):
@@ -392,6 +421,18 @@ class PlanView(View):
         default_factory=list,
         description="of a spec with capacity, in order; request and price are of the first",
     )
+    backend: str | None = Field(default=None, description="null where nothing would be created")
+    zones: list[str] = Field(
+        default_factory=list, description="of its subnets, as far as they are known"
+    )
+    cannot: list[str] = Field(
+        default_factory=list, description="what other backends do, and this one does not"
+    )
+    expected_usd: float | None = Field(
+        default=None,
+        description="of limits.expectedSeconds; null where that or the price is not known",
+    )
+    most_usd: float | None = Field(default=None, description="of limits.maxDurationSeconds")
 
     @classmethod
     def of_plan(cls, plan: DryRun) -> Self:
@@ -402,7 +443,12 @@ class PlanView(View):
             batch_script=plan.batch_script,
             hourly_usd=plan.hourly_usd,
             warnings=plan.warnings,
-            ways=[WayView(way=way, hourly_usd=price) for way, price in plan.ways],
+            ways=[WayView.of_way(way, plan) for way in plan.ways],
+            backend=plan.backend,
+            zones=plan.zones,
+            cannot=plan.cannot,
+            expected_usd=_usd(plan.hourly_usd, plan.expected_seconds),
+            most_usd=_usd(plan.hourly_usd, plan.longest_seconds),
         )
 
 

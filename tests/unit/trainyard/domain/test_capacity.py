@@ -85,6 +85,44 @@ WORDS = [
         "VcpuLimitExceeded",
         Refusal.QUOTA,
     ),
+    (
+        "The account-level service limit 'ml.p4d.24xlarge for spot training job usage' is 0 "
+        "Instances, with current utilization of 0 Instances and a request delta of 2 Instances.",
+        "ResourceLimitExceeded",
+        Refusal.QUOTA,
+    ),
+    (
+        "Insufficient capacity error from EC2 while launching instances, retrying!",
+        "",
+        Refusal.CAPACITY,
+    ),
+    # EC2's codes as ParallelCluster's head node tells them: ice-failures, vcpu-limit-failures,
+    # volume-limit-failures, custom-ami-errors, iam-policy-errors.
+    ("InsufficientInstanceCapacity", "", Refusal.CAPACITY),
+    ("InsufficientHostCapacity", "", Refusal.CAPACITY),
+    ("InsufficientReservedInstanceCapacity", "", Refusal.CAPACITY),
+    ("MaxSpotInstanceCountExceeded", "", Refusal.CAPACITY),
+    ("Unsupported", "", Refusal.CAPACITY),
+    ("SpotMaxPriceTooLow", "", Refusal.CAPACITY),
+    ("LimitedInstanceCapacity", "", Refusal.CAPACITY),
+    ("InsufficientVolumeCapacity", "", Refusal.CAPACITY),
+    ("VcpuLimitExceeded", "", Refusal.QUOTA),
+    ("VolumeLimitExceeded", "", Refusal.QUOTA),
+    ("InvalidBlockDeviceMapping", "", Refusal.CONFIGURATION),
+    ("UnauthorizedOperation", "", Refusal.PERMISSION),
+    ("InsufficientInstanceCapacity, LimitedInstanceCapacity", "", Refusal.CAPACITY),
+    ("InsufficientInstanceCapacity, VcpuLimitExceeded", "", Refusal.QUOTA),
+    (
+        "HeadNode (AWS::EC2::Instance): We currently do not have sufficient c5.24xlarge capacity "
+        "in the Availability Zone you requested (us-east-1a). (Service: Ec2, Status Code: 500)",
+        "",
+        Refusal.CAPACITY,
+    ),
+    (
+        "The following resource(s) failed to create: [HeadNodeWaitCondition20240602214453].",
+        "",
+        Refusal.UNKNOWN,
+    ),
     ("Rate exceeded", "ThrottlingException", Refusal.THROTTLED),
     ("Rate exceeded", "", Refusal.THROTTLED),
     (
@@ -247,3 +285,40 @@ def test_the_last_problem_names_every_way_with_its_last_word() -> None:
         f"None of 2 tries found capacity. {P5}, on demand: AWS said so.; "
         f"{P4}, on demand: AWS said so."
     )
+
+
+def test_what_a_stack_says_of_its_wait_counts_less_than_what_ec2_had_said() -> None:
+    ways = [{"tryForSeconds": 86400}, {"market": "spot"}]
+    wait = "WaitCondition timed out. Received 0 conditions when expecting 1"
+    seen = Seen(BackendStatus.FAILED, wait)
+    late = NOW + timedelta(seconds=300)
+    found = judge(tried(ways=ways), [told(50, "InsufficientInstanceCapacity")], seen, late, 600)
+    assert found.problem is not None
+    assert found.problem.code == "no-capacity"
+    assert found.problem.detail == f"{wait} AWS had said: InsufficientInstanceCapacity"
+    alone = judge(tried(ways=ways), [], seen, late, 600)
+    assert alone.problem is not None
+    assert alone.problem.code == "cluster-failed"
+
+
+def test_a_quota_ends_the_making_at_once_and_says_what_to_do() -> None:
+    seen = Seen(BackendStatus.CREATING)
+    found = judge(tried(), [told(5, "VcpuLimitExceeded")], seen, NOW + timedelta(seconds=6), 600)
+    assert found.next == "fail"
+    assert found.problem is not None
+    assert found.problem.code == "backend-rejected"
+    assert "ask for a higher quota in Service Quotas" in found.problem.detail
+    assert (
+        capacity.next_try(without_capacity(tried(), 6).changed(problem=found.problem), NOW) is None
+    )
+
+
+def test_a_permission_that_is_missing_counts_once_it_was_said_for_minutes() -> None:
+    """A role that was made a moment ago may not be known everywhere."""
+    seen, denied = Seen(BackendStatus.CREATING), "UnauthorizedOperation"
+    soon = [told(5, denied), told(65, denied)]
+    assert judge(tried(), soon, seen, NOW + timedelta(seconds=70), 600).next == "await"
+    late = [*soon, told(305, denied)]
+    found = judge(tried(), late, seen, NOW + timedelta(seconds=306), 600)
+    assert found.problem is not None
+    assert "let the role do what the message names" in found.problem.detail

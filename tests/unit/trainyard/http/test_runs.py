@@ -115,10 +115,29 @@ def test_a_dry_run_answers_the_plan_and_does_nothing(client: Client) -> None:
         "hourlyUsd",
         "warnings",
         "ways",
+        "backend",
+        "zones",
+        "cannot",
+        "expectedUsd",
+        "mostUsd",
     }
     assert plan["operation"]
     assert "srun" in plan["batchScript"]
     assert client.get("/v1/runs").json["runs"] == []
+
+
+def test_a_dry_run_compares_the_ways_of_a_spec_by_request_price_and_zone(client: Client) -> None:
+    body = spec() | {"limits": {"expectedSeconds": 7200, "maxDurationSeconds": 36000}}
+    ways = [{"instanceType": "ml.p5.48xlarge"}, {"market": "spot"}]
+    body["cluster"]["spec"]["capacity"] = ways
+    plan = client.post("/v1/runs", body, query={"dryrun": "true"}).json
+    first, second = plan["ways"]
+    assert (first["way"], first["backend"]) == ("ml.p5.48xlarge, on demand", "hyperpod")
+    assert first["expectedUsd"] == 2 * first["hourlyUsd"] == plan["expectedUsd"]
+    assert first["mostUsd"] == 10 * first["hourlyUsd"] == plan["mostUsd"]
+    assert (second["way"], second["operation"]) == ("ml.c5.xlarge, spot", "CreateCluster")
+    assert any("training plan" in words for words in first["cannot"])
+    assert first["request"]
 
 
 def test_a_run_on_a_cluster_that_is_not_there_names_the_field(client: Client) -> None:

@@ -9,6 +9,7 @@ from tests.support.agent_parts import NODES, Controller, OneJob, play, write_lau
 
 from trainyard_agent.jobs import ending
 from trainyard_agent.jobs.ending import EVIDENCE_NODES, doubtful_first, with_restart
+from trainyard_contracts import places
 from trainyard_contracts.diagnosis import Diagnosis
 from trainyard_contracts.events import NodeEvidence
 
@@ -55,3 +56,17 @@ def test_a_job_that_a_person_ended_and_that_does_not_stop_in_time_is_killed_befo
         assert controller.killed == [(1, ["101"])]
 
     play(story())
+
+
+def test_a_job_whose_script_never_began_is_told_as_that(tmp_path: Path) -> None:
+    """Slurm gives a job nodes that are still to be powered up, and takes them back if none come."""
+    controller = Controller(tmp_path, None, NODES[0])
+    attempt = controller.add(1, "running", nodes=NODES)
+    attempt.directory.mkdir(parents=True, exist_ok=True)
+    failed = Diagnosis("failed", signal=9, error_kind="signal")
+    assert controller.ending._event(attempt, failed, "").never_ran
+    (attempt.directory / places.JOB_LOG).write_text("")
+    assert not controller.ending._event(attempt, failed, "").never_ran
+    (attempt.directory / places.JOB_LOG).unlink()
+    write_launch(attempt.directory, NODES[0])
+    assert not controller.ending._event(attempt, failed, "").never_ran

@@ -36,10 +36,10 @@ def deadline_seconds(ports: Ports, cluster: Cluster) -> int:
 
 def in_its_first_way(ports: Ports, cluster: Cluster) -> Cluster:
     """A new cluster as it is tried first; unchanged where its spec names no ways."""
-    first = capacity.first_try(cluster.spec, cluster.created_at)
+    first = capacity.first_try(cluster.spec, cluster.created_at, cluster.otherwise)
     if first is None:
         return cluster
-    way = cluster.spec.ways[0]
+    way = capacity.all_ways(cluster.spec, cluster.otherwise)[0]
     return cluster.changed(
         spec=way.spec,
         asked=cluster.spec,
@@ -65,7 +65,7 @@ def give_up(ports: Ports, cluster: Cluster) -> Cluster:
 
 
 def _priced(ports: Ports, cluster: Cluster, spec: ClusterBase, one: CapacityTry) -> CapacityTry:
-    price = ports.prices.hourly_usd(spec, ports.backend(cluster).product)
+    price = ports.prices.hourly_usd(spec, ports.backend(spec).product)
     return one.changed(hourly_usd=price)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from trainyard.app.clusters.cluster_tries import in_its_first_way
+from trainyard.app.clusters.zones import check_zones
 from trainyard.app.filesystems import attach
 from trainyard.domain import names
 from trainyard.domain.errors import (
@@ -14,6 +17,7 @@ from trainyard.domain.errors import (
 )
 from trainyard.domain.records import Cluster
 from trainyard.ports import Ports
+from trainyard_contracts.cluster_base import ClusterBase
 from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.inputs import S3Prefix
 
@@ -22,6 +26,7 @@ def create_cluster(
     ports: Ports,
     spec: ClusterSpec,
     *,
+    otherwise: Sequence[ClusterSpec] = (),
     name: str | None = None,
     owner_run: str | None = None,
     idempotency_key: str | None = None,
@@ -33,16 +38,18 @@ def create_cluster(
     """
     if owner_run is None:
         check_standing(spec)
-    check_spec(ports, spec)
-    named = spec.changed(name=name) if name else spec
-    record = _record(ports, named, [], owner_run, idempotency_key)
+    for one in (spec, *otherwise):
+        check_spec(ports, one)
+    named, *others = [one.changed(name=name) if name else one for one in (spec, *otherwise)]
+    record = _record(ports, named, [], owner_run, idempotency_key).changed(otherwise=others)
     stored = _repeated(ports, record)
     if stored is None:
-        _check_archive(ports, named)
-        given = attach.attached(ports, named)
+        for one in (named, *others):
+            _check_archive(ports, one)
+        given, *others = [attach.attached(ports, one) for one in (named, *others)]
         warnings = attach.warnings(ports, named)
         record = _record(ports, given, warnings, owner_run, idempotency_key)
-        record = in_its_first_way(ports, record)
+        record = in_its_first_way(ports, record.changed(otherwise=others))
         try:
             stored = ports.clusters.create(record)
         except ClusterExists:
@@ -91,6 +98,7 @@ def check_spec(ports: Ports, spec: ClusterSpec, prefix: str = "") -> None:
     """
     _check_network(ports, spec, prefix)
     _check_mounts(ports, spec, prefix)
+    check_zones(ports, spec, prefix)
 
 
 def _check_network(ports: Ports, spec: ClusterSpec, prefix: str) -> None:
@@ -141,8 +149,7 @@ def _repeated(ports: Ports, record: Cluster) -> Cluster | None:
         return None
     if known.idempotency_key != record.idempotency_key:
         return None
-    before, now = known.asked or known.spec, record.asked or record.spec
-    if before.as_asked() != now.as_asked():
+    if _asked(known) != _asked(record):
         field = FieldError(
             "idempotency-key",
             "was used with another body for this cluster; use a new one for a new request",
@@ -152,6 +159,11 @@ def _repeated(ports: Ports, record: Cluster) -> Cluster | None:
             errors=[field],
         )
     return known
+
+
+def _asked(cluster: Cluster) -> list[ClusterBase]:
+    """What a person wrote."""
+    return [one.as_asked() for one in (cluster.asked or cluster.spec, *cluster.otherwise)]
 
 
 def start_cluster(ports: Ports, cluster: Cluster) -> None:

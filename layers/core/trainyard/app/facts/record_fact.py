@@ -341,6 +341,8 @@ def _backend_event(ports: Ports, backend: str, kind: str, read: BackendEvent | s
     if not isinstance(read.fact, ClusterState):
         for run in ports.runs.on_cluster(cluster.name):
             ports.runs.record(run.id, read.fact, line)
+            if _lacks_nodes(cluster, read.fact):
+                wake_run(ports, run.id)
     woken = wake_cluster(
         ports, cluster.name, None if _first_refusal(ports, cluster, read.fact) else type(read.fact)
     )
@@ -399,6 +401,11 @@ def _first_refusal(ports: Ports, cluster: Cluster, fact: Fact) -> bool:
     told = Book(ports.clusters.facts(cluster.name)).of(ClusterEvent)
     first = first_word(one for one in told if one.at >= cluster.created_at)
     return first is not None and first.id == fact.id
+
+
+def _lacks_nodes(cluster: Cluster, fact: Fact) -> bool:
+    """Whether a job may wait for what AWS refuses: the run decides how long it does."""
+    return cluster.status == "Ready" and isinstance(fact, ClusterEvent)
 
 
 def _with_reason(ports: Ports, cluster: Cluster, read: BackendEvent) -> BackendEvent:

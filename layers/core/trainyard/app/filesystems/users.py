@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from trainyard.domain.errors import ClusterNotFound, RecordUnreadable
 from trainyard.domain.filesystem_records import Filesystem, Use
-from trainyard.domain.records import Run
+from trainyard.domain.records import Cluster, Run
 from trainyard.ports import Ports
 from trainyard_contracts.cluster_base import ClusterBase
 
@@ -28,16 +28,14 @@ class Users(NamedTuple):
 
 def users_of(ports: Ports, filesystem: Filesystem) -> Users:
     """Clusters that have it or are about to have it, and active runs on them or that name it."""
-    known = {cluster.name: cluster.spec for cluster in ports.clusters.active()}
-    clusters = {name for name, spec in known.items() if _mounts(spec, filesystem)}
+    known = {cluster.name: cluster for cluster in ports.clusters.active()}
+    clusters = {name for name, one in known.items() if _may_mount(one, filesystem)}
     clusters |= {use.cluster for use in filesystem.uses if _counts(ports, filesystem, use, known)}
     runs = [run.id for run in ports.runs.active() if _needs(run, filesystem, clusters)]
     return Users(sorted(clusters), sorted(runs))
 
 
-def _counts(
-    ports: Ports, filesystem: Filesystem, use: Use, known: Mapping[str, ClusterBase]
-) -> bool:
+def _counts(ports: Ports, filesystem: Filesystem, use: Use, known: Mapping[str, Cluster]) -> bool:
     """An index may be old, so a cluster that it lacks is read by its name."""
     if use.cluster in known:
         return False  # its spec says it
@@ -47,7 +45,7 @@ def _counts(
         return _recent(use.at, ports.clock.now())
     except RecordUnreadable:
         return True
-    return cluster.status != "Deleted" and _mounts(cluster.spec, filesystem)
+    return cluster.status != "Deleted" and _may_mount(cluster, filesystem)
 
 
 def _recent(at: datetime, now: datetime) -> bool:
@@ -55,10 +53,15 @@ def _recent(at: datetime, now: datetime) -> bool:
 
 
 def _needs(run: Run, filesystem: Filesystem, clusters: set[str]) -> bool:
-    own = run.spec.cluster.spec
+    own = [one for one in (run.spec.cluster.spec, *run.spec.cluster.otherwise) if one]
     if run.cluster_name in clusters:
         return True
-    return own is not None and run.outcome is None and _mounts(own, filesystem)
+    return run.outcome is None and any(_mounts(one, filesystem) for one in own)
+
+
+def _may_mount(cluster: Cluster, filesystem: Filesystem) -> bool:
+    """Now, or in another way."""
+    return any(_mounts(one, filesystem) for one in (cluster.spec, *cluster.otherwise))
 
 
 def _mounts(spec: ClusterBase, filesystem: Filesystem) -> bool:

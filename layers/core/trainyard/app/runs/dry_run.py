@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trainyard.app.clusters.change_cluster import plan_update
 from trainyard.app.clusters.create_cluster import check_spec, check_standing
+from trainyard.app.clusters.zones import zones_of
 from trainyard.app.filesystems.attach import mounted
 from trainyard.app.filesystems.attach import warnings as filesystem_warnings
 from trainyard.app.runs.inputs import check_inputs
@@ -14,15 +16,30 @@ from trainyard.app.runs.start_from import check_start
 from trainyard.app.runs.submit_run import check_cluster
 from trainyard.app.runs.uploads import check_code
 from trainyard.domain import names, recipes, results
+from trainyard.domain.capacity import all_ways
 from trainyard.domain.errors import UploadIncomplete
 from trainyard.domain.records import Cluster
-from trainyard.ports import Ports
-from trainyard_contracts.cluster_base import ClusterBase
+from trainyard.ports import BackendRequest, Ports
+from trainyard_contracts.cluster_base import ClusterBase, Way
 from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.specs import RunSpec
 
 #: Stands for the id that a real run would get, in the names that a dry run shows.
 PLACEHOLDER = "run-00000000000000000000000000"
+
+
+@dataclass(frozen=True)
+class PlannedWay:
+    """One way of a spec, as it would be asked of AWS; prices are in USD."""
+
+    way: str
+    backend: str
+    hourly_usd: float | None
+    operation: str
+    request: dict[str, Any]
+    zones: list[str]
+    cannot: list[str]
+    warnings: list[str]
 
 
 @dataclass(frozen=True)
@@ -38,8 +55,14 @@ class DryRun:
     batch_script: str | None
     hourly_usd: float | None
     warnings: list[str] = field(default_factory=list)
-    #: Of a spec with several ways, in order, each with its price an hour; the first is shown.
-    ways: list[tuple[str, float | None]] = field(default_factory=list)
+    #: Of a spec with several ways, in order; the first is shown above, too.
+    ways: list[PlannedWay] = field(default_factory=list)
+    backend: str | None = None
+    zones: list[str] = field(default_factory=list)
+    cannot: list[str] = field(default_factory=list)
+    #: The run's, for the prices of its whole life.
+    expected_seconds: int | None = None
+    longest_seconds: int | None = None
 
 
 def dry_run_run(ports: Ports, spec: RunSpec) -> DryRun:
@@ -55,11 +78,20 @@ def dry_run_run(ports: Ports, spec: RunSpec) -> DryRun:
         price = _price(ports, existing.spec) if existing else None
         return DryRun(None, {}, {}, script, price, warnings)
     plan = dry_run_cluster(
-        ports, spec.cluster.spec, name=names.cluster_for_run(spec.cluster.spec.name, PLACEHOLDER)
+        ports,
+        spec.cluster.spec,
+        name=names.cluster_for_run(spec.cluster.spec.name, PLACEHOLDER),
+        otherwise=spec.cluster.otherwise,
     )
     if spec.cluster.spec.nodes_come_with_jobs:
         script = None
-    return replace(plan, batch_script=script, warnings=warnings + plan.warnings)
+    return replace(
+        plan,
+        batch_script=script,
+        warnings=warnings + plan.warnings,
+        expected_seconds=spec.limits.expected_seconds,
+        longest_seconds=spec.limits.max_duration_seconds,
+    )
 
 
 def _code_warnings(ports: Ports, spec: RunSpec) -> list[str]:
@@ -72,26 +104,65 @@ def _code_warnings(ports: Ports, spec: RunSpec) -> list[str]:
     return []
 
 
-def dry_run_cluster(ports: Ports, spec: ClusterSpec, *, name: str | None = None) -> DryRun:
+def dry_run_cluster(
+    ports: Ports,
+    spec: ClusterSpec,
+    *,
+    name: str | None = None,
+    otherwise: Sequence[ClusterSpec] = (),
+) -> DryRun:
     """The exact request of a cluster's creation, the files of its lifecycle bundle, its price."""
     if name is None:
         check_standing(spec)
     check_spec(ports, spec)
-    now = ports.clock.now()
-    named = mounted(ports, spec.changed(name=name) if name else spec)
-    shown = named.ways[0].spec if named.ways else named
-    record = Cluster(name=named.name, spec=shown, created_at=now, updated_at=now)
-    request = ports.backend(record).plan(record)
-    ways = [(way.words, _price(ports, way.spec)) for way in named.ways]
-    price = ways[0][1] if ways else _price(ports, shown)
+    named, *others = [
+        mounted(ports, one.changed(name=name) if name else one) for one in (spec, *otherwise)
+    ]
+    ways = all_ways(named, others)
+    plans = [
+        _planned(ports, way.spec, way.words, first=not number)
+        for number, way in enumerate(ways or [Way(named, "", 0)])
+    ]
+    first, request = plans[0]
     unpriced = (
         []
-        if price is not None
+        if first.hourly_usd is not None
         else ["The price list does not say what these instances cost; look it up before you start."]
     )
-    warnings = [*request.warnings, *unpriced, *filesystem_warnings(ports, spec)]
-    files = dict(request.files)
-    return DryRun(request.operation, request.request, files, None, price, warnings, ways)
+    return DryRun(
+        request.operation,
+        request.request,
+        dict(request.files),
+        None,
+        first.hourly_usd,
+        [*request.warnings, *unpriced, *filesystem_warnings(ports, spec)],
+        [way for way, _ in plans] if ways else [],
+        first.backend,
+        first.zones,
+        first.cannot,
+    )
+
+
+def _planned(
+    ports: Ports, spec: ClusterBase, words: str, *, first: bool
+) -> tuple[PlannedWay, BackendRequest]:
+    """Only the first way is judged by a backend that can: each takes as long as the API may."""
+    now = ports.clock.now()
+    record = Cluster.model_validate(
+        {"name": spec.name, "spec": spec, "created_at": now, "updated_at": now}
+    )
+    request = ports.backend(record).plan(record, tried=first)
+    way = PlannedWay(
+        words,
+        spec.backend,
+        _price(ports, spec),
+        request.operation,
+        request.request,
+        zones_of(ports, spec.subnets or ports.config.subnet_ids),
+        list(spec.cannot()),
+        list(request.warnings),
+    )
+    return way, request
 
 
 def dry_run_update(ports: Ports, name: str, spec: ClusterSpec) -> DryRun:

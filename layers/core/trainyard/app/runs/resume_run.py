@@ -34,6 +34,7 @@ def resume_run(ports: Ports, run_id: str, filesystem: str | None = None) -> Run:
         return _active(ports, run)
     if run.status == "Succeeded":
         raise RunFinished(f"Run {run_id} succeeded; there is nothing to resume.")
+    run = _where_it_trained(ports, run)
     if filesystem is not None:
         run = _moved(run, filesystem)
         _check_gone(ports, run)
@@ -46,6 +47,17 @@ def resume_run(ports: Ports, run_id: str, filesystem: str | None = None) -> Run:
     ports.runs.record(run_id, fact, sentence(fact))
     start_run(ports, fresh)
     return fresh
+
+
+def _where_it_trained(ports: Ports, run: Run) -> Run:
+    """A run that trained in one of several backends goes on there: others lack its checkpoints."""
+    cluster, given = cluster_of(ports, run), run.spec.cluster
+    if cluster is None or given.spec is None or not given.otherwise or not submitted(run):
+        return run
+    known = [one for one in (given.spec, *given.otherwise) if one.backend == cluster.backend]
+    if not known:
+        return run
+    return run.changed(spec=run.spec.on(known[0]))
 
 
 def _moved(run: Run, filesystem: str) -> Run:

@@ -92,7 +92,8 @@ def _new_run(
 
 
 def _of_its_cluster(ports: Ports, spec: RunSpec) -> list[str]:
-    return filesystem_warnings(ports, spec.cluster.spec) if spec.cluster.spec else []
+    given = [one for one in (spec.cluster.spec, *spec.cluster.otherwise) if one is not None]
+    return [words for one in given for words in filesystem_warnings(ports, one)]
 
 
 def start_run(ports: Ports, run: Run) -> None:
@@ -118,8 +119,10 @@ def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
     cluster may have no network.
     """
     if spec.cluster.spec is not None:
-        check_spec(ports, spec.cluster.spec, "cluster.spec.")
-        mounted(ports, spec.cluster.spec, "cluster.spec.")
+        others = {f"cluster.otherwise.{at}.": one for at, one in enumerate(spec.cluster.otherwise)}
+        for prefix, one in {"cluster.spec.": spec.cluster.spec, **others}.items():
+            check_spec(ports, one, prefix)
+            mounted(ports, one, prefix)
         return None
     assert spec.cluster.name is not None
     try:

@@ -79,7 +79,7 @@ class HyperPod:
         """A cluster that is there is not changed."""
         return None
 
-    def plan(self, cluster: Cluster) -> BackendRequest:
+    def plan(self, cluster: Cluster, *, tried: bool = True) -> BackendRequest:
         generated = requests.generated_files(cluster, self._settings)
         files = sizes(self._sources, generated, lifecycle_prefix(cluster))
         return BackendRequest(

@@ -100,14 +100,15 @@ class ParallelCluster:
     def changes(self) -> ClusterChanges:
         return ClusterChanges(lambda: self._api, self._with.blobs, self._settings)
 
-    def plan(self, cluster: Cluster) -> BackendRequest:
+    def plan(self, cluster: Cluster, *, tried: bool = True) -> BackendRequest:
         making = making_of(cluster, self._settings)
         request = {
             "clusterName": cluster.name,
             "clusterConfiguration": configuration(making),
         }
         files = sizes(self._sources, generated_files(making), _prefix(making))
-        return BackendRequest("CreateCluster", request, files, self._tried(making))
+        said = self._tried(making) if tried else []
+        return BackendRequest("CreateCluster", request, files, said)
 
     def create(self, cluster: Cluster) -> str:
         api, making = self._api, making_of(cluster, self._settings)

@@ -42,6 +42,8 @@ _CAUSES: Mapping[str, str] = {
     "iam-policy-errors": "the head node's role may not start them",
 }
 _SHOWN = 10
+#: Of the queue "workers": workers-st-workers-1, workers-dy-workers-2.
+_NODE = re.compile(r"^(.+)-(?:st|dy)-[a-z0-9-]+-[0-9]+$")
 
 
 def read_event(envelope: Mapping[str, Any], now: datetime) -> BackendEvent | str | None:
@@ -104,6 +106,7 @@ def read_line(line: Mapping[str, Any], now: datetime) -> BackendEvent | str:
         instance_id=str(line.get("instance-id") or "") if broken else "",
         event_id=kind,
         failure_message=_codes(detail),
+        partitions=_partitions(detail),
     )
     return BackendEvent(cluster, "", fact)
 
@@ -115,6 +118,11 @@ def _sentence(kind: str, line: Mapping[str, Any], detail: Mapping[str, Any]) -> 
     names = _names(detail)
     nodes = f" ({', '.join(names[:_SHOWN])}{', ...' if len(names) > _SHOWN else ''})"
     return f"{what}{nodes if names else ''}{f': {why}' if why else ''}."[:1000]
+
+
+def _partitions(detail: Mapping[str, Any]) -> list[str]:
+    found = (_NODE.match(name) for name in _names(detail))
+    return sorted({one.group(1) for one in found if one is not None})
 
 
 def _failure(detail: Mapping[str, Any]) -> str:

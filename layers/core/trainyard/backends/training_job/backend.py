@@ -57,7 +57,7 @@ class TrainingJobs:
         """There is nothing between jobs that could be changed."""
         return None
 
-    def plan(self, cluster: Cluster) -> BackendRequest:
+    def plan(self, cluster: Cluster, *, tried: bool = True) -> BackendRequest:
         """The request of a run's first job; the ids of run and bundle are not known yet."""
         run_id = cluster.owner_run or _UNKNOWN_RUN
         runs = places.runs_prefix(cluster.name)

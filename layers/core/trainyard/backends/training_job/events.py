@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from trainyard.backends.training_job import states
 from trainyard.backends.training_job.deployment import JobDeployment
+from trainyard.backends.training_job.refusals import lacks_capacity
 from trainyard.backends.training_job.verdicts import verdict
 from trainyard.domain.facts import JobStage, job_ended
 from trainyard.ports import BackendEvent
@@ -20,6 +21,10 @@ from trainyard_contracts.events import Fact
 from trainyard_contracts.training_job import TRAINING_JOB_STATE_CHANGE, TrainingJobStateChange
 
 SOURCE = "aws.sagemaker"
+#: The stage of a job that waits for capacity.
+WAITS = "Pending"
+#: A message of that stage once there is capacity.
+PREPARES = "Preparing"
 
 
 def read_event(
@@ -58,14 +63,22 @@ def _stage(
     """One fact for each stage, however many events tell of it."""
     secondary = change.secondary_status or ""
     passed = len(change.secondary_status_transitions or [])
+    message = _last_message(change)
+    waits = secondary == WAITS and not message.startswith(PREPARES)
+    lacks = waits or lacks_capacity(message)
     which = f"{passed}-{secondary}" if passed else event_id
+    if lacks_capacity(message):  # AWS may say so in a stage that it told before
+        which += "-no-capacity"
     return JobStage(
         id=f"job-stage-{change.training_job_name}-{which}",
         at=_began(change, now),
         run_id=run_id,
         attempt=number,
         job_id=change.training_job_name,
-        words=states.words(change.training_job_status, secondary),
+        words=states.words(
+            change.training_job_status, secondary, message if lacks_capacity(message) else ""
+        ),
+        lacks=lacks,
     )
 
 

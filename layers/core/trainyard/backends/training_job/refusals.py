@@ -14,14 +14,9 @@ from botocore.exceptions import ParamValidationError
 from trainyard.aws import refusals
 from trainyard.aws.refusals import Refusal
 from trainyard.domain import errors
+from trainyard.domain.capacity import Refusal as Kind
+from trainyard.domain.capacity import classify
 
-#: "CapacityError: Unable to provision requested ML compute capacity. Please retry using a different
-#: ML instance type."; mostly the FailureReason of a job that was accepted.
-_NO_CAPACITY = re.compile(
-    r"CapacityError|unable to provision|(in)?sufficient.{0,30}capacity"
-    r"|capacity.{0,40}(not available|unavailable)",
-    re.IGNORECASE,
-)
 #: "The account-level service limit 'ml.p4d.24xlarge for training job usage' is 0 Instances, with
 #: current utilization of 0 Instances and a request delta of 2 Instances."; for spot it is
 #: 'ml.p4d.24xlarge for spot training job usage'.
@@ -83,7 +78,7 @@ def translated(doing: str, new_role: str = "") -> Iterator[None]:
 
 def lacks_capacity(reason: str) -> bool:
     """Whether a job's FailureReason, or a refusal, says that AWS has no nodes now."""
-    return bool(_NO_CAPACITY.search(reason))
+    return classify(reason) == Kind.CAPACITY
 
 
 def _judged_with_new_role(refusal: Refusal) -> errors.TrainyardError:
@@ -101,7 +96,7 @@ def _judged(refusal: Refusal) -> errors.TrainyardError:
         return Gone(refusal.message)
     if refusal.code == "ValidationException" and _ENDED.search(refusal.message):
         return Ended(refusal.message)
-    if lacks_capacity(refusal.message):
+    if classify(refusal.message, refusal.code) == Kind.CAPACITY:
         return errors.NoCapacity(refusal.text)
     return errors.BackendRejected(refusal.text, next_step=_next_step(refusal))
 

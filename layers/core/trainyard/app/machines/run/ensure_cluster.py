@@ -36,7 +36,13 @@ def _own_cluster(ports: Ports, run: Run) -> Cluster:
     spec = run.spec.cluster.spec
     again = cluster is not None and cluster.status == "Deleted" and run.cluster_generation is None
     if spec is not None and (cluster is None or again):
-        return create_cluster(ports, spec, name=run.cluster_name, owner_run=run.id)
+        return create_cluster(
+            ports,
+            spec,
+            otherwise=run.spec.cluster.otherwise,
+            name=run.cluster_name,
+            owner_run=run.id,
+        )
     assert cluster is not None
     if cluster.status == "Pending":
         start_cluster(ports, cluster)

@@ -1,4 +1,4 @@
-"""Do one decided action: stop the job, exclude nodes, or ask the backend for another node."""
+"""Do one decided action: stop the job, exclude nodes, ask for another node, leave the cluster."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Callable
 from trainyard.app.facts.situation import decide_now
 from trainyard.app.machines.inputs import StepInput
 from trainyard.app.machines.run.delays import tell_delay
+from trainyard.app.machines.run.leave_way import leave_way
 from trainyard.app.machines.run.submit_attempt import agent_answer
+from trainyard.domain import ways
 from trainyard.domain.errors import BackendRejected, CommandFailed, ConflictError, RetryableError
 from trainyard.domain.nodes import excluded
 from trainyard.domain.records import Action, Cluster, ClusterNode, Run, TimelineEntry
@@ -50,8 +52,18 @@ def repair(ports: Ports, given: StepInput) -> dict[str, object]:
     )
     ports.runs.note(run.id, entry)
     left = [planned for planned in run.actions if planned.id != action.id]
-    ports.runs.put(excluded(run, action).changed(actions=left))
+    ports.runs.put(_after(ports, run, action).changed(actions=left))
     return {"done": action.id, "message": message}
+
+
+def _after(ports: Ports, run: Run, action: Action) -> Run:
+    """The run after an action was done."""
+    if action.kind != "leave":
+        return excluded(run, action)
+    cluster = ports.clusters.get(run.cluster_name)
+    if cluster.status != "Ready" or cluster.generation != run.cluster_generation:
+        return run
+    return run.changed(handled_facts=[*run.handled_facts, ways.kept(cluster)])
 
 
 def _exclude(ports: Ports, cluster: Cluster, run: Run, action: Action) -> str:
@@ -130,4 +142,5 @@ DOERS: dict[str, Callable[[Ports, Cluster, Run, Action], str]] = {
     "replace": _replace,
     "cancel-job": _cancel_job,
     "exclude": _exclude,
+    "leave": leave_way,
 }

@@ -16,7 +16,8 @@ from trainyard.app.machines.run.fetch_git import fetch_git
 from trainyard.app.machines.run.keep_code import forget_copies, keep_code
 from trainyard.domain import names, recipes
 from trainyard.domain.errors import AgentTooOld, CommandFailed, JobRefused, RetryableError
-from trainyard.domain.facts import Book
+from trainyard.domain.facts import Book, job_ended
+from trainyard.domain.kinds import sentence
 from trainyard.domain.problems import problem
 from trainyard.domain.records import Attempt, Cluster, Run, TimelineEntry
 from trainyard.domain.runs import stopped
@@ -121,6 +122,8 @@ def submit_attempt(ports: Ports, given: StepInput) -> dict[str, Any]:
     except AgentTooOld as error:
         return _refused(ports, run, "agent-too-old", error.detail)
     except JobRefused as error:
+        if error.problem == "no-capacity" and cluster.tries:
+            return _without_nodes(ports, run, attempt, error.detail)
         return _refused(ports, run, error.problem, error.detail)
     except RetryableError as error:
         # A job that started was submitted, whatever became of the answer.
@@ -135,6 +138,18 @@ def submit_attempt(ports: Ports, given: StepInput) -> dict[str, Any]:
             raise
         return {"submitted": False}
     return _save(ports, run, attempt, cluster, answer, asked_at)
+
+
+def _without_nodes(ports: Ports, run: Run, attempt: Attempt, detail: str) -> dict[str, Any]:
+    """AWS made no job for want of nodes; what follows, the decision says."""
+    now = ports.clock.now()
+    ended = job_ended("", run.id, attempt.number, "no-capacity", detail, now)
+    assert ended is not None
+    fact = ended.changed(id=f"no-job-{run.id}-{attempt.number}")
+    ports.runs.record(run.id, fact, sentence(fact))
+    asked = attempt.changed(submitted_at=now)
+    ports.runs.put(run.changed(attempts=[*run.attempts[:-1], asked]))
+    return {"submitted": False}
 
 
 def _may_take_long(run: Run, cluster: Cluster) -> bool:

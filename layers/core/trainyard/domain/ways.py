@@ -1,0 +1,130 @@
+"""Whether a run's cluster is left for the next way of its spec: a job waits, and AWS has no nodes.
+
+A cluster is left only where nothing is lost by that.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from trainyard.domain import capacity
+from trainyard.domain.decisions import Draft
+from trainyard.domain.facts import ClusterEvent, JobStage, LifecycleFailed
+from trainyard.domain.problems import problem
+from trainyard.domain.records import Action, Attempt, CapacityTry, Cluster, Problem, Run
+
+#: What may say that AWS has no nodes.
+Word = ClusterEvent | JobStage
+
+
+def has_ways(draft: Draft) -> bool:
+    """Whether the run's own cluster is one of several ways."""
+    cluster = draft.cluster
+    return cluster is not None and bool(cluster.tries) and cluster.owner_run == draft.run.id
+
+
+def events(draft: Draft, attempt: Attempt) -> list[ClusterEvent]:
+    """What AWS said of nodes since the run's first job here, while none of its jobs has run."""
+    cluster, run = draft.cluster, draft.run
+    if cluster is None or cluster.owner_run != run.id or cluster.ready_at is None:
+        return []
+    end = draft.book.end_of(attempt)
+    hollow = end is not None and end.never_ran
+    if not (attempt.waits or hollow) or _started(run, besides=attempt if hollow else None):
+        return []
+    asked = [one.submitted_at for one in run.attempts if one.submitted_at is not None]
+    since = min((at for at in asked if at >= cluster.ready_at), default=draft.now)
+    partition = run.spec.job.partition
+    return [
+        one
+        for one in draft.book.of(ClusterEvent)
+        if one.at >= since
+        and not isinstance(one, LifecycleFailed)
+        and (partition is None or not one.partitions or partition in one.partitions)
+    ]
+
+
+def word(draft: Draft, attempt: Attempt) -> Word | None:
+    """AWS's first word that it has no nodes for the job, while that is so."""
+    if not has_ways(draft) or _is_kept(draft):
+        return None
+    stages = [one for one in draft.book.of(JobStage) if one.attempt == attempt.number]
+    lacking: list[JobStage] = []
+    for stage in stages:
+        lacking = [*lacking, stage] if stage.lacks else []
+    if lacking and attempt.started_at is None:
+        return lacking[0]
+    return capacity.first_word(events(draft, attempt))
+
+
+def lasts_until(draft: Draft, first: Word) -> datetime:
+    """When the next way's turn comes."""
+    assert draft.cluster is not None
+    way = capacity.way_of(draft.cluster, draft.cluster.tries[-1].number)
+    return first.at + timedelta(seconds=way.try_for_seconds)
+
+
+def following(draft: Draft, reason: str) -> CapacityTry | None:
+    """The try that follows if the cluster is left now; None if there is none, or it must stay."""
+    cluster, run = draft.cluster, draft.run
+    if cluster is None or not has_ways(draft):
+        return None
+    if not cluster.spec.nodes_come_with_jobs and _started(run):
+        return None  # what was trained may lie on the cluster alone
+    return capacity.next_try(left(run, cluster, reason, draft.now), draft.now)
+
+
+def left(run: Run, cluster: Cluster, reason: str, now: datetime) -> Cluster:
+    """The cluster as it is left now. Other backends do not have what a job of it has trained."""
+    until = deadline(run, cluster, now)
+    return capacity.wanting(cluster, reason, now, until, bound=bool(_started(run)))
+
+
+def deadline(run: Run, cluster: Cluster, now: datetime) -> datetime | None:
+    """Of this want: that of the cluster's making, or as long again since a job last had nodes."""
+    if not (started := _started(run)) or cluster.try_until is None:
+        return cluster.try_until
+    since = started[-1].ended_at or now
+    seconds = run.spec.limits.cluster_deadline_seconds
+    return max(cluster.try_until, since + timedelta(seconds=seconds))
+
+
+def none_left(draft: Draft, reason: str) -> Problem:
+    """The problem of a run that no way has nodes for, with each way's last word."""
+    cluster = draft.cluster
+    assert cluster is not None
+    over = capacity.wanting(cluster, reason, draft.now, cluster.try_until)
+    return capacity.exhausted(over) or problem("no-capacity", reason)
+
+
+def leaving(cluster: Cluster, reason: str) -> Action:
+    """That the cluster is left; once for each of its generations."""
+    return Action(id=f"leave-{cluster.generation}", kind="leave", reason=reason)
+
+
+def is_leaving(draft: Draft) -> bool:
+    """Whether the cluster is to be left, and is not yet."""
+    cluster = draft.cluster
+    if cluster is None:
+        return False
+    return any(one.id == leaving(cluster, "").id for one in draft.run.actions)
+
+
+def kept(cluster: Cluster) -> str:
+    """It is among the handled facts of a run whose cluster could not be left: it never is."""
+    return f"kept-{cluster.generation}"
+
+
+def _is_kept(draft: Draft) -> bool:
+    return draft.cluster is not None and kept(draft.cluster) in draft.run.handled_facts
+
+
+def _started(run: Run, *, besides: Attempt | None = None) -> list[Attempt]:
+    """Attempts that had nodes. Slurm gives a job nodes that are still to be powered up, too."""
+    return [
+        one
+        for one in run.attempts
+        if one.started_at is not None
+        and not one.wanting
+        and (besides is None or one.number != besides.number)
+    ]
