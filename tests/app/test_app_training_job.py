@@ -167,6 +167,40 @@ def test_a_lost_host_is_no_error_of_the_program_whatever_its_peers_saw(story: Jo
     assert "Resuming on other nodes" in story.said
 
 
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        ("same-error", {"error": "ValueError: bad", "errorKind": "python-error"}),
+        ("out-of-memory", {"error": "MemoryError", "errorKind": "out-of-memory"}),
+        ("same-error", {"signal": 11, "errorKind": "signal", "failedNode": "algo-1"}),
+        ("same-error", {"error": "the program exited with 3", "exitCode": 3}),
+    ],
+)
+def test_the_program_s_own_error_twice_stops_the_run_whatever_aws_says_of_the_job(
+    story: JobStory, code: str, error: dict[str, Any]
+) -> None:
+    for _ in range(2):
+        story.steps()
+        story.program_ends("failed", **error, lastStep=7)
+        story.aws("Failed", reason=LOST)
+
+    assert story.attempt == 2, story.said
+    assert story.run.status == "Failed"
+    assert story.run.problem is not None
+    assert story.run.problem.code == code
+
+
+def test_what_a_peer_sees_of_a_lost_host_never_stops_the_run(story: JobStory) -> None:
+    seen = "RuntimeError: Connection reset by peer"
+    for kind in ("python-error", "unknown", "node"):
+        story.steps()
+        story.program_ends("failed", error=seen, errorKind=kind, exitCode=1, lastStep=7)
+        story.aws("Failed", reason=LOST)
+
+    assert [one.cause for one in story.run.incidents] == ["node-lost"] * 3
+    assert story.attempt == 4
+
+
 def test_the_order_of_both_words_changes_nothing(story: JobStory) -> None:
     story.steps()
     error = {"error": "ValueError: bad", "errorKind": "python-error", "lastStep": 7}
