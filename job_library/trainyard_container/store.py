@@ -17,6 +17,8 @@ from typing import Any, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from trainyard_contracts import places
+
 #: A larger file goes up in parts.
 PART_BYTES = 64 * 1024 * 1024
 #: S3 takes 10,000 parts of an object.
@@ -126,12 +128,18 @@ class Store:
 
     def _send_parts(self, path: Path, key: str, sha256: str, size: int) -> None:
         about = {"Bucket": self.bucket, "Key": key}
+        part_bytes = max(PART_BYTES, -(-size // _MOST_PARTS))
+        # S3 shows no SHA-256 of the whole, and an export copies the same parts.
+        beside = {places.SHA256_BESIDE: sha256, places.PART_BYTES_BESIDE: str(part_bytes)}
         begun = self._patiently(
-            key, lambda: self._client.create_multipart_upload(**about, ChecksumAlgorithm="SHA256")
+            key,
+            lambda: self._client.create_multipart_upload(
+                **about, ChecksumAlgorithm="SHA256", Metadata=beside
+            ),
         )
         about["UploadId"] = begun["UploadId"]
         try:
-            parts = list(self._parts(path, about, sha256, max(PART_BYTES, -(-size // _MOST_PARTS))))
+            parts = list(self._parts(path, about, sha256, part_bytes))
             self._patiently(
                 key,
                 lambda: self._client.complete_multipart_upload(

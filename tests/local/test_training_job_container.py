@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from tests.support.job_cloud import eventually
+from tests.support.job_cloud import BUCKET, eventually
 from tests.support.job_container import ContainerCloud, container_cloud
+
+from trainyard.aws.blobs import S3Blobs
+from trainyard.backends.training_job.large_copies import LargeCopy
+from trainyard_container import store
 
 STEPS = ["--steps", "40", "--step-seconds", "0.05"]
 
@@ -153,3 +159,24 @@ def test_what_a_program_left_beside_its_checkpoints_is_kept_and_is_there_again(
         "output/same": b"of rank 0",
         "work/steps.json": b"2",
     }
+
+
+def test_what_s3_does_not_copy_in_one_piece_is_copied_by_the_parts_in_which_it_was_sent(
+    jobs: ContainerCloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "PART_BYTES", 5 * 1024**2)
+    body, s3 = bytes(range(256)) * 45_000, jobs.cloud.s3
+    (tmp_path / "large").write_bytes(body)
+    sha256 = hashlib.sha256(body).hexdigest()
+    store.Store(s3, BUCKET).send(tmp_path / "large", "jobs/large", sha256)
+
+    copy = LargeCopy(s3, BUCKET, "jobs/large", "jobs/copy")
+    looks = iter([True, False])
+    assert copy.go_on(lambda: next(looks, True)) is not None
+
+    whole = LargeCopy(s3, BUCKET, "jobs/large", "jobs/copy").go_on(lambda: False)
+    assert whole is not None
+    assert (whole.bytes, whole.sha256) == (len(body), sha256)
+    assert S3Blobs(s3, BUCKET).head("jobs/copy") == (len(body), whole.checksum)
+    assert whole.checksum.endswith("-3")
+    assert s3.get_object(Bucket=BUCKET, Key="jobs/copy")["Body"].read() == body

@@ -26,6 +26,8 @@ class S3Client:
 
     def __init__(self, before: Callable[[str, str], None] = lambda _name, _key: None) -> None:
         self.objects: dict[str, bytes] = {}
+        #: What was said of each object that went up in parts.
+        self.beside: dict[str, dict[str, str]] = {}
         self.before = before
         self._uploads: dict[str, dict[int, bytes]] = {}
 
@@ -54,8 +56,11 @@ class S3Client:
         keys = sorted(key for key in self.objects if key.startswith(Prefix))
         yield {"Contents": [{"Key": key, "Size": len(self.objects[key])} for key in keys]}
 
-    def create_multipart_upload(self, *, Bucket: str, Key: str, ChecksumAlgorithm: str) -> Any:
+    def create_multipart_upload(
+        self, *, Bucket: str, Key: str, ChecksumAlgorithm: str, Metadata: dict[str, str]
+    ) -> Any:
         self.before("create", Key)
+        self.beside[Key] = Metadata
         self._uploads[Key] = {}
         return {"UploadId": Key}
 
