@@ -20,7 +20,7 @@ from trainyard_job.checkpoints import checkpoint
 from trainyard_job.checkpoints.checkpoint import Saved
 from trainyard_job.common.exits import STOPPED
 
-from . import ending, launching, links, restoring, run_files
+from . import ending, inputs, launching, links, restoring, run_files
 from .aws import Aws
 from .ending import HostEnd
 from .events import Events
@@ -109,7 +109,7 @@ class HostPart:
         """The exit code of this container's program. Raises Unfit, StoreFailed, OSError."""
         signal.signal(signal.SIGTERM, self._on_signal)
         run_files.lay_out(self._where, self._means.bundle, self._means.store)
-        run_files.bring_inputs(self._where, self._means.bundle, self._means.stores)
+        inputs.bring(self._where, self._means.bundle, self._means.stores)
         self._results.restore()
         saved = self._restored()
         publisher = self._publisher()

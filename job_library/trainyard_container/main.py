@@ -64,7 +64,8 @@ def _as_host(where: Surroundings) -> int:
     except (Unfit, StoreFailed, OSError) as error:
         words = {"outcome": "failed", "error": str(error)[:500], "errorKind": "unknown"}
         about = {"jobId": where.job_name, "failedNode": where.host, "exitCode": 1}
-        events.of_attempt("AttemptEnded", **about, **words)
+        lasting = getattr(error, "lasting", False)
+        events.of_attempt("AttemptEnded", **about, **words, lasting=lasting)
         events.flush(60.0)
         _say_to_ranks(where, rank_part.FAILED, {"reason": str(error)})
         return _failed(str(error))

@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from trainyard_contracts import places
 from trainyard_job.common.files import write_json, write_text
 
 from .store import Missing, Store
-from .surroundings import Place, Surroundings, Unfit
+from .surroundings import Surroundings, Unfit
 
 _AT_ONCE = 8
 #: As the agent of a cluster marks what the submission brought.
@@ -71,37 +71,6 @@ def lay_out(where: Surroundings, bundle: Bundle, store: Store) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, str(text), durable=False)
         os.utime(path, (UNPACKED_AT, UNPACKED_AT))
-
-
-def bring_inputs(where: Surroundings, bundle: Bundle, stores: Callable[[str], Store]) -> None:
-    """The job's data, whole on every host; `stores` gives a bucket's. Raises Unfit, StoreFailed."""
-    for one in bundle.get("inputs") or []:
-        name = str(one["path"])
-        work = where.run_dir / places.WORK
-        target = Path(name) if name.startswith("/") else inside(work, name, "inputs")
-        target.mkdir(parents=True, exist_ok=True)
-        if code := one.get("code"):
-            unpack(stores(where.data.bucket), code["prefix"], code["tree"], target, "inputs")
-        else:
-            _copy(Place.of(str(one["source"]), "inputs"), target, stores)
-
-
-def _copy(source: Place, target: Path, stores: Callable[[str], Store]) -> None:
-    store = stores(source.bucket)
-    keys = [key for key in store.sizes(source.prefix) if not key.endswith("/")]
-    if not keys:
-        raise Unfit(f"inputs: there is nothing below s3://{source.bucket}/{source.prefix}")
-
-    def fetch(key: str) -> None:
-        path = inside(target, key.removeprefix(source.prefix).lstrip("/"), "inputs")
-        try:
-            store.fetch(key, path)
-        except Missing:
-            raise Unfit(f"inputs: s3://{source.bucket}/{key} was deleted meanwhile") from None
-        os.utime(path, (UNPACKED_AT, UNPACKED_AT))  # it is no result of the program's
-
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        list(pool.map(fetch, keys))
 
 
 def checkpoints(where: Surroundings, bundle: Bundle) -> Path:

@@ -308,6 +308,17 @@ def test_an_export_goes_nowhere_else(account: Account) -> None:
 
 
 # -- the role --------------------------------------------------------------------------------------
+def test_a_role_reads_what_its_runs_may_copy_from_and_no_other_prefix() -> None:
+    inputs = ["s3://corpus/v1/", "s3://all"]
+    cluster = CLUSTER.changed(spec=CLUSTER.spec.model_copy(update={"job_inputs": inputs}))
+    policy = job_role(cluster, DEPLOYMENT).policy
+    assert allows(policy, "s3:GetObject", "arn:aws:s3:::corpus/v1/a.txt")
+    assert allows(policy, "s3:GetObject", "arn:aws:s3:::all/a.txt")
+    assert allows(policy, "s3:ListBucket", "arn:aws:s3:::corpus")
+    assert not allows(policy, "s3:GetObject", "arn:aws:s3:::corpus/v10/a.txt")
+    assert not allows(job_role(CLUSTER, DEPLOYMENT).policy, "s3:ListBucket", "arn:aws:s3:::corpus")
+
+
 def allows(policy: Mapping[str, Any], action: str, resource: str) -> bool:
     return policies.evaluate([dict(policy)], action, resource, {}) == "allow"
 

@@ -48,13 +48,11 @@ NOT_FOR_RUNS: Mapping[str, str] = {
     "and verified; remove it",
     "cluster.spec.environment": "the container's image brings its Python; name an image that has "
     "what the job needs",
-    "cluster.spec.jobInputs": "data come by cluster.spec.channels; remove it",
     "job.partition": "a training job has no partitions; remove it",
     "job.image": "the container is that of cluster.spec.image or cluster.spec.framework; remove it",
     "job.git": f"{_NO_AGENT} to fetch it; give job.workdir",
     "job.pythonEnvironment": "the nodes share no filesystem to build it on; name an image "
     "(cluster.spec.image) that has the packages",
-    "inputs": "data come by cluster.spec.channels; remove it",
     "checkpoint.directory": "checkpoints lie in the data bucket; remove it",
     "checkpoint.watch": f"{_NO_AGENT} to watch files; let the program save by trainyard_job",
     "checkpoint.startFrom": f"{_NO_AGENT} to bring another run's checkpoint; use a cluster of "

@@ -10,6 +10,8 @@ from tests.support.job_cloud import skip_where_there_are_no_hosts
 from tests.support.repository import ROOT
 from tests.support.system import Json, System
 
+from trainyard_cli.problems import ApiProblem
+
 IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:2.9.0-cpu-py311-sagemaker"
 pytestmark = pytest.mark.usefixtures("_hosts")
 
@@ -50,6 +52,12 @@ def weights(system: System, run_id: str) -> dict[str, str]:
         for one in json.loads(body)["objects"]
         if one["key"].startswith("final/") and not one["key"].endswith("manifest.json")
     }
+
+
+def exported(system: System, run_id: str, name: str) -> bytes:
+    key = f"{system.export_prefix(run_id)}{name}"
+    body = system.aws("s3").get_object(Bucket=system.local["bucket"], Key=key)["Body"].read()
+    return bytes(body)
 
 
 def trained(system: System, name: str, nodes: int, steps: int) -> str:
@@ -167,6 +175,34 @@ if attempt == "1":
 
     names = [key.rpartition("/")[2] for key in system.exported(run_id) if "/output/" in key]
     assert names == ["seen-1.txt", "seen-2.txt"], system.story(run_id)
-    key = f"{system.export_prefix(run_id)}output/seen-2.txt"
-    body = system.aws("s3").get_object(Bucket=system.local["bucket"], Key=key)["Body"].read()
-    assert b"seen-1.txt" in body
+    assert b"seen-1.txt" in exported(system, run_id, "output/seen-2.txt")
+
+
+READS = """
+import os, pathlib
+found = sorted(path for path in pathlib.Path("data").rglob("*") if path.is_file())
+out = pathlib.Path(os.environ["TRAINYARD_OUTPUT_DIR"])
+out.joinpath("found.txt").write_text(" ".join(f"{path}={path.read_text()}" for path in found))
+"""
+
+
+def test_a_program_finds_the_data_that_its_run_names_and_a_run_may_read_no_other(
+    system: System,
+) -> None:
+    s3 = system.aws("s3")
+    s3.create_bucket(Bucket="sagemaker-of-jobs")
+    for key in ("v1/a.txt", "v1/deep/b.txt", "v2/c.txt"):
+        s3.put_object(Bucket="sagemaker-of-jobs", Key=key, Body=key[-5:].encode())
+    spec = jobs_of(jobInputs=["s3://sagemaker-of-jobs/v1/"])
+    wanted = [{"source": "s3://sagemaker-of-jobs/v1/", "path": "data"}]
+    with pytest.raises(ApiProblem, match="name it in jobInputs"):
+        system.submit("other", program(READS), spec, inputs=[
+            {"source": "s3://sagemaker-of-jobs/v2/", "path": "data"}
+        ])  # fmt: skip
+
+    run_id = system.submit("reads", program(READS), spec, inputs=wanted)
+
+    system.ended(run_id, "Succeeded", 180)
+    assert exported(system, run_id, "output/found.txt") == b"data/a.txt=a.txt data/deep/b.txt=b.txt"
+    # Data are never exported.
+    assert not [key for key in system.exported(run_id) if "/data/" in key], system.story(run_id)

@@ -48,6 +48,7 @@ def _statements(cluster: Cluster, deployment: JobDeployment) -> list[dict[str, A
         *_images(deployment),
         *_platform(deployment),
         *_channels(spec, deployment),
+        *_inputs(spec, deployment),
         *(_network(spec, deployment) if spec.network is not None else []),
     ]
 
@@ -134,6 +135,19 @@ def _channels(spec: TrainingJobClusterSpec, deployment: JobDeployment) -> list[d
     return [
         _allow("ReadChannels", ["s3:GetObject"], objects),
         _allow("ListChannels", ["s3:ListBucket"], sorted({s3 + one.bucket for one in named})),
+    ]
+
+
+def _inputs(spec: TrainingJobClusterSpec, deployment: JobDeployment) -> list[dict[str, Any]]:
+    """What the spec lets its runs copy from."""
+    named = [S3Prefix.of(source) for source in spec.job_inputs]
+    if not named:
+        return []
+    s3 = f"arn:{deployment.partition}:s3:::"
+    objects = sorted({f"{s3}{source.bucket}/{source.prefix}*" for source in named})
+    return [
+        _allow("ReadInputs", ["s3:GetObject"], objects),
+        _allow("ListInputs", ["s3:ListBucket"], sorted({s3 + one.bucket for one in named})),
     ]
 
 
