@@ -20,7 +20,7 @@ from trainyard_job.checkpoints import checkpoint
 from trainyard_job.checkpoints.checkpoint import Saved
 from trainyard_job.common.exits import STOPPED
 
-from . import ending, inputs, launching, links, restoring, run_files
+from . import beginning, ending, inputs, launching, links, restoring, run_files
 from .aws import Aws
 from .ending import HostEnd
 from .events import Events
@@ -31,6 +31,7 @@ from .restoring import NotWhole
 from .results import Results
 from .store import Store, StoreFailed
 from .surroundings import Surroundings, Unfit
+from .syncing import Syncing
 
 #: Words between hosts.
 CHECKPOINT, FAILED, OVER, STOP = "checkpoint", "failed", "over", "stop"
@@ -99,10 +100,14 @@ class HostPart:
         self._means, self._secrets = means, secrets
         self._start, self._stopping = start, stopping
         self._where, self._events, self._link = means.where, means.events, means.link
-        self._results = Results(means.store, self._where.data.prefix, self._where.run_dir)
+        # A store of its own: it gives up sooner while the program trains than at the end.
+        self._results_store = means.stores(self._where.data.bucket)
+        self._results = Results(self._results_store, self._where.data.prefix, self._where.run_dir)
         self._launcher: Program | None = None
         self._asked = False
         self._passed_on = False
+        #: Whether this attempt begins with the checkpoint of another run.
+        self._begun = False
 
     # -- the way ----------------------------------------------------------------------------------
     def run(self) -> int:
@@ -114,15 +119,26 @@ class HostPart:
         saved = self._restored()
         publisher = self._publisher()
         if self._where.is_first:
-            publisher.start(saved.path.name if saved else None)
+            # What another run saved is not in this run's directory in S3 yet.
+            publisher.start(saved.path.name if saved and not self._begun else None)
             nodes = list(self._where.hosts)
             self._events.of_attempt("AttemptStarted", jobId=self._where.job_name, nodes=nodes)
+        syncing = self._syncing()
         code = self._train()
+        if syncing is not None:
+            syncing.stop()
         end = self._own_end(code)
         return self._close(end, publisher) if self._where.is_first else self._leave(end)
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._asked = True
+
+    def _syncing(self) -> Syncing | None:
+        order = self._means.bundle.get("sync")
+        if not order:
+            return None
+        about = (self._results, self._results_store, self._where, self._link)
+        return Syncing(*about, float(order["everySeconds"]), self._events.of_attempt).start()
 
     def _publisher(self) -> Publisher:
         return Publisher(
@@ -142,18 +158,27 @@ class HostPart:
         here = (self._where.run_dir, self._means.checkpoints)
         if self._where.is_first:
             saved = restoring.newest(*about, *here, self._where.run_id, self._reject)
-            self._link.note(CHECKPOINT, {"name": saved.path.name if saved else None})
+            self._begun = saved is None and bool(self._means.bundle.get("startFrom"))
+            saved = self._begin() if self._begun else saved
+            name = saved.path.name if saved else None
+            self._link.note(CHECKPOINT, {"name": name, "begins": self._begun})
             return saved
         chosen = self._await(CHECKPOINT, _CHOICE_SECONDS)
         if chosen is None:
             raise Unfit(f"{self._where.hosts[0]} chose no checkpoint to begin with")
         if chosen["name"] is None:
             return None
+        if chosen["begins"]:
+            return self._begin()
         try:
             run_id = self._where.run_id
             return restoring.bring(*about, str(chosen["name"]), *here, run_id)
         except NotWhole as torn:
             raise StoreFailed(f"checkpoint {chosen['name']}: {torn}") from None
+
+    def _begin(self) -> Saved:
+        start, target = self._means.bundle["startFrom"], self._means.checkpoints
+        return beginning.bring(self._means.store, self._where, target, start)
 
     def _reject(self, step: int, name: str, reason: str) -> None:
         path = (self._means.checkpoints / name).relative_to(self._where.run_dir).as_posix()

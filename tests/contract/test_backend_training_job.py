@@ -308,6 +308,16 @@ def test_an_export_goes_nowhere_else(account: Account) -> None:
 
 
 # -- the role --------------------------------------------------------------------------------------
+def test_a_role_asks_for_the_jobs_of_its_own_run_and_for_no_other() -> None:
+    policy = job_role(CLUSTER, DEPLOYMENT).policy
+    job = "arn:aws:sagemaker:us-east-1:111122223333:training-job"
+    other = places.job_name("prod", f"run-{'0' * 26}", 1)
+    assert allows(policy, "sagemaker:DescribeTrainingJob", f"{job}/{JOB}")
+    assert allows(policy, "sagemaker:DescribeTrainingJob", f"{job}/{JOB[:-1]}12")
+    assert not allows(policy, "sagemaker:DescribeTrainingJob", f"{job}/{other}")
+    assert not allows(policy, "sagemaker:StopTrainingJob", f"{job}/{JOB}")
+
+
 def test_a_role_reads_what_its_runs_may_copy_from_and_no_other_prefix() -> None:
     inputs = ["s3://corpus/v1/", "s3://all"]
     cluster = CLUSTER.changed(spec=CLUSTER.spec.model_copy(update={"job_inputs": inputs}))

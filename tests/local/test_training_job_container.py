@@ -180,3 +180,28 @@ def test_what_s3_does_not_copy_in_one_piece_is_copied_by_the_parts_in_which_it_w
     assert S3Blobs(s3, BUCKET).head("jobs/copy") == (len(body), whole.checksum)
     assert whole.checksum.endswith("-3")
     assert s3.get_object(Bucket=BUCKET, Key="jobs/copy")["Body"].read() == body
+
+
+LEAVES = """
+import os, pathlib, time
+out = pathlib.Path(os.environ["TRAINYARD_OUTPUT_DIR"])
+seen = sorted(path.name for path in out.iterdir())
+(out / f"of-{os.uname().nodename}-{os.environ['TRAINYARD_ATTEMPT']}").write_text(" ".join(seen))
+while os.environ["TRAINYARD_ATTEMPT"] == "1":
+    time.sleep(0.1)
+"""
+
+
+def test_a_lost_host_loses_nothing_that_was_copied_while_it_trained(jobs: ContainerCloud) -> None:
+    sync = {"everySeconds": 0.5, "prefix": "sync/x"}
+    spec = {"hosts": 2, "program": ["p.py"], "files": {"p.py": LEAVES}, "sync": sync}
+    name = jobs.start("run-syncs", **spec)
+    eventually("both hosts' files are in S3", lambda: len(jobs.objects("run-syncs")) == 2)
+
+    jobs.cloud.fault("kill-host", job=name, host="algo-2")
+    jobs.cloud.until(name, "Failed")
+    jobs.cloud.until(jobs.start("run-syncs", attempt=2, **spec), "Completed")
+
+    assert jobs.objects("run-syncs")["output/of-algo-1-2"] == b"of-algo-1-1 of-algo-2-1"
+    [told] = jobs.told("run-syncs", "ResultsSynced", 1)
+    assert told["everySeconds"] == 0.5

@@ -210,6 +210,13 @@ def code_prefix(run: str) -> str:
     return f"{run}/{CODE}"
 
 
+def start_prefix(run: str) -> str:
+    """Where a run of training jobs finds the checkpoint of another run with which it begins, below
+    a `run_prefix`; ends with a slash. The checkpoint has the name that it had there.
+    """
+    return f"{run}/start/"
+
+
 def fetched_prefix(run: str) -> str:
     """Where a run's controller puts what it fetched with git, below a `run_prefix`."""
     return f"{run}/{FETCHED}"

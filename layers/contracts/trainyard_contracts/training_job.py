@@ -55,10 +55,7 @@ NOT_FOR_RUNS: Mapping[str, str] = {
     "(cluster.spec.image) that has the packages",
     "checkpoint.directory": "checkpoints lie in the data bucket; remove it",
     "checkpoint.watch": f"{_NO_AGENT} to watch files; let the program save by trainyard_job",
-    "checkpoint.startFrom": f"{_NO_AGENT} to bring another run's checkpoint; use a cluster of "
-    "backend 'hyperpod'",
     "progress": f"{_NO_AGENT} to read logs; let the program report its steps by trainyard_job",
-    "export.everySeconds": "each checkpoint is in S3 as soon as it is committed; remove it",
 }
 
 

@@ -206,3 +206,21 @@ def test_a_program_finds_the_data_that_its_run_names_and_a_run_may_read_no_other
     assert exported(system, run_id, "output/found.txt") == b"data/a.txt=a.txt data/deep/b.txt=b.txt"
     # Data are never exported.
     assert not [key for key in system.exported(run_id) if "/data/" in key], system.story(run_id)
+
+
+def test_a_run_begins_with_the_checkpoint_of_another_and_ends_with_the_same_weights(
+    system: System,
+) -> None:
+    every = {"everySteps": 10, "keep": 9}
+    older = system.submit("older", ddp(2, 40), jobs_of(2), checkpoint=every)
+    system.ended(older, "Succeeded", 240)
+    step = min(found["step"] for found in system.whole(older))
+    assert 0 < step < 40
+
+    begin = {**every, "startFrom": {"run": older, "step": step}}
+    newer = system.submit("newer", ddp(2, 40), jobs_of(2), checkpoint=begin)
+
+    run = system.ended(newer, "Succeeded", 240)
+    assert run["attempts"][0]["resumedFrom"] == step, system.story(newer)
+    assert weights(system, newer) == weights(system, older) != {}
+    assert step in [found["step"] for found in system.whole(newer)]

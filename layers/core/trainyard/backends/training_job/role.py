@@ -73,15 +73,22 @@ def _trainyard(cluster: Cluster, deployment: JobDeployment) -> list[dict[str, An
         _allow("RunDirectories", ["s3:GetObject", *write], [directories]),
         # Without it S3 says 403 and not 404 of an object that is not there.
         _allow("ListData", ["s3:ListBucket"], bucket),
-        # Secrets Manager ends a secret's ARN with six characters of its own.
         # Where AWS's own launcher starts the program, it asks whether its job is being stopped.
         _allow(
             "OwnJobs",
             ["sagemaker:DescribeTrainingJob"],
-            f"{deployment.account_arn('sagemaker')}:training-job/{deployment.stage}-*",
+            f"{deployment.account_arn('sagemaker')}:training-job/{_own_jobs(cluster, deployment)}",
         ),
+        # Secrets Manager ends a secret's ARN with six characters of its own.
         _allow("AgentKey", ["secretsmanager:GetSecretValue"], f"{secrets}:{secret}-??????"),
     ]
+
+
+def _own_jobs(cluster: Cluster, deployment: JobDeployment) -> str:
+    """The names of the jobs of the run that the cluster is for, one for each attempt."""
+    if cluster.owner_run is None:
+        return f"{deployment.stage}-*"
+    return deployment.job_name(cluster.owner_run, 1).removesuffix("1") + "*"
 
 
 def _job_secrets(spec: TrainingJobClusterSpec, deployment: JobDeployment) -> list[dict[str, Any]]:
