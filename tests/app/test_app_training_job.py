@@ -19,6 +19,7 @@ from trainyard.app.runs.cancel_run import cancel_run
 from trainyard.app.runs.dry_run import dry_run_cluster, dry_run_run
 from trainyard.app.runs.read_logs import read_logs
 from trainyard.app.runs.resume_run import resume_run
+from trainyard.app.sweep import directories as sweeping
 from trainyard.app.sweep.sweep import sweep
 from trainyard.backends.training_job import exporting
 from trainyard.backends.training_job.agent import JobAgent
@@ -26,7 +27,7 @@ from trainyard.backends.training_job.backend import TrainingJobs
 from trainyard.backends.training_job.deployment import JobDeployment
 from trainyard.backends.training_job.jobs import Jobs
 from trainyard.backends.training_job.source import Source
-from trainyard.domain.errors import InvalidRequest
+from trainyard.domain.errors import InvalidRequest, WrongState
 from trainyard_contracts import places
 from trainyard_contracts.cluster_specs import read_cluster_spec
 
@@ -444,3 +445,88 @@ def test_what_a_job_printed_is_read_after_its_cluster_is_gone(story: JobStory) -
     assert story.cluster.status == "Deleted"
     log = read_logs(story.world.ports, story.run_id, attempt=1)
     assert (log.source, log.text) == ("cloudwatch", "the last words")
+
+
+def months_later(story: JobStory, days: int = 31) -> list[str]:
+    """What the sweep deletes that looks at directories."""
+    story.world.clock.tick(days * 86400)
+    now = story.world.clock.now()
+    story.world.clock.tick((40 - now.minute) % 60 * 60)
+    return [one.subject for one in sweep(story.world.ports) if one.action == "directory deleted"]
+
+
+def left_in(story: JobStory) -> list[str]:
+    prefix = places.directory_prefix(story.cluster.name, story.run_id)
+    return [key for key in story.world.blobs.objects if key.startswith(prefix)]
+
+
+def trained(outcome: str = "succeeded") -> JobStory:
+    """A run that is over, with one result in its directory."""
+    story = JobStory().begin(recovery={"maxAttempts": 1})
+    directory = places.directory_prefix(story.cluster.name, story.run_id)
+    story.world.blobs.put(f"{directory}output/result", b"42")
+    story.steps()
+    story.program_ends(outcome, lastStep=200, error="ValueError: x")
+    story.aws("Completed" if outcome == "succeeded" else "Failed", reason="AlgorithmError: x")
+    assert story.run.terminal
+    assert story.run.export is not None
+    assert story.run.export.state == "verified"
+    return story
+
+
+def test_a_directory_goes_a_month_after_its_run_and_its_export_stays() -> None:
+    story = trained()
+    # SageMaker's own upload of /opt/ml/model is in no export.
+    model = places.directory_prefix(story.cluster.name, story.run_id) + "attempts/j/model.tar.gz"
+    story.world.blobs.put(model, b"model")
+    assert months_later(story, 10) == []
+    assert months_later(story, 21) == [story.run_id]
+    assert left_in(story) == [model]
+    assert story.world.blobs.get(f"{story.run.export_prefix}output/result") == b"42"
+    assert "The run's directory in S3 is deleted" in story.said
+    assert months_later(story, 1) == []
+
+
+def test_a_directory_that_is_the_only_copy_is_never_deleted() -> None:
+    story = trained()
+    key = f"{story.run.export_prefix}output/result"
+    for spoil in (b"43", None):  # somebody changed or deleted what was exported
+        story.world.blobs.objects.pop(key, None)
+        if spoil is not None:
+            story.world.blobs.put(key, spoil)
+        assert months_later(story) == []
+        assert left_in(story) != []
+    unexported = JobStory().begin(export={"enabled": False})
+    directory = places.directory_prefix(unexported.cluster.name, unexported.run_id)
+    unexported.world.blobs.put(f"{directory}output/result", b"42")
+    unexported.steps()
+    unexported.program_ends("succeeded", lastStep=200)
+    unexported.aws("Completed")
+    assert months_later(unexported) == []
+    # Without its record nobody knows what it is.
+    del story.world.runs.stored[story.run_id]
+    assert months_later(story) == []
+
+
+def test_a_run_whose_directory_is_gone_is_not_resumed_from_nothing() -> None:
+    story = trained("failed")
+    months_later(story)
+    with pytest.raises(WrongState, match="was deleted at"):
+        resume_run(story.world.ports, story.run_id)
+    another = trained("failed")
+    resume_run(another.world.ports, another.run_id)
+    assert months_later(another) == []
+
+
+def test_a_sweep_that_dies_amid_a_directory_is_made_good_by_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sweeping, "OBJECTS_AT_ONCE", 1)
+    story = trained()
+    directory = places.directory_prefix(story.cluster.name, story.run_id)
+    for number in range(3):
+        story.world.blobs.put(f"{directory}checkpoints/torn/{number}", b"x")
+    assert months_later(story) == [story.run_id]
+    assert len(left_in(story)) == 3
+    while left_in(story):
+        assert months_later(story, 1) == [story.run_id]
