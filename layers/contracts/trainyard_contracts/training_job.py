@@ -267,6 +267,18 @@ class TrainingJobClusterSpec(ClusterBase):
     def filesystems(self) -> Collection[str]:
         return {one.file_system.file_system_id for one in self.channels if one.file_system}
 
+    def reached_filesystems(self) -> Mapping[str, str]:
+        return {
+            f"channels.{at}.fileSystem.fileSystemId": one.file_system.file_system_id
+            for at, one in enumerate(self.channels)
+            if one.file_system is not None and one.file_system.type == "FSxLustre"
+        }
+
+    @property
+    def subnets(self) -> Sequence[str]:
+        """Without any the nodes are in a network of AWS's own."""
+        return self.network.subnet_ids if self.network is not None else ()
+
     def read_buckets(self) -> Mapping[str, str]:
         channels = {
             f"channels.{at}.s3.uri": S3Prefix.of(one.s3.uri).bucket

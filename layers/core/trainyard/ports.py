@@ -321,6 +321,8 @@ class SeenFilesystem:
     dns_name: str = ""
     mount_name: str = ""
     vpc: str = ""
+    #: One of those from which it is reached; a filesystem lies in its zone.
+    subnet: str = ""
     failure_message: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
     created_at: datetime | None = None

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trainyard.app.clusters.create_cluster import check_spec, check_standing
+from trainyard.app.filesystems import reached
 from trainyard.app.filesystems.attach import mounted
 from trainyard.app.filesystems.attach import warnings as filesystem_warnings
 from trainyard.app.runs.inputs import check_inputs
@@ -88,7 +89,8 @@ def dry_run_cluster(ports: Ports, spec: ClusterSpec, *, name: str | None = None)
         if price is not None
         else ["The price list does not say what these instances cost; look it up before you start."]
     )
-    warnings = [*request.warnings, *unpriced, *filesystem_warnings(ports, spec)]
+    far = [*filesystem_warnings(ports, spec), *reached.warnings(ports, spec)]
+    warnings = [*request.warnings, *unpriced, *far]
     files = dict(request.files)
     return DryRun(request.operation, request.request, files, None, price, warnings, ways)
 

@@ -9,8 +9,10 @@ import hashlib
 import json
 
 from trainyard.app.clusters.create_cluster import check_spec
+from trainyard.app.filesystems import reached
 from trainyard.app.filesystems.attach import mounted
 from trainyard.app.filesystems.attach import warnings as filesystem_warnings
+from trainyard.app.filesystems.reached import check_reached
 from trainyard.app.runs.inputs import check_inputs
 from trainyard.app.runs.start_from import check_start
 from trainyard.app.runs.uploads import check_code
@@ -90,7 +92,10 @@ def _new_run(
 
 
 def _of_its_cluster(ports: Ports, spec: RunSpec) -> list[str]:
-    return filesystem_warnings(ports, spec.cluster.spec) if spec.cluster.spec else []
+    made = spec.cluster.spec
+    if made is None:
+        return []
+    return [*filesystem_warnings(ports, made), *reached.warnings(ports, made)]
 
 
 def start_run(ports: Ports, run: Run) -> None:
@@ -118,6 +123,7 @@ def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
     if spec.cluster.spec is not None:
         check_spec(ports, spec.cluster.spec, "cluster.spec.")
         mounted(ports, spec.cluster.spec, "cluster.spec.")
+        check_reached(ports, spec.cluster.spec, "cluster.spec.")
         return None
     assert spec.cluster.name is not None
     try:
