@@ -250,12 +250,22 @@ def test_a_program_that_says_nothing_of_its_end_is_judged_by_aws_s_word() -> Non
     assert badly.run.incidents[0].reason.endswith("'AlgorithmError: killed, exit code: 137'.")
 
 
-def test_what_the_request_lacks_ends_the_run_at_once(story: JobStory) -> None:
-    story.aws("Failed", reason="ClientError: Data download failed: NoSuchKey")
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Data download failed: NoSuchKey",
+        "Data download failed:AccessDenied (403): Access Denied",
+        "Cannot pull algorithm container. Either the image does not exist or its permissions are "
+        "incorrect.",
+    ],
+)
+def test_what_the_request_lacks_ends_the_run_at_once(story: JobStory, words: str) -> None:
+    story.aws("Failed", reason=f"ClientError: {words}")
     assert story.run.status == "Failed"
     assert story.run.problem is not None
     assert story.run.problem.code == "lasting-error"
-    assert "Data download failed" in story.run.problem.detail
+    assert words.rstrip(".") in story.run.problem.detail
+    assert story.attempt == 1
 
 
 def test_a_job_that_somebody_stopped_ends_the_run_as_cancelled(story: JobStory) -> None:
