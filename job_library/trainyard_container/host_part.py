@@ -24,6 +24,7 @@ from . import beginning, ending, inputs, launching, links, restoring, run_files
 from .aws import Aws
 from .ending import HostEnd
 from .events import Events
+from .git_code import Repository
 from .heartbeats import Heartbeats
 from .progress import Progress
 from .publishing import Publisher
@@ -34,7 +35,7 @@ from .surroundings import Surroundings, Unfit
 from .syncing import Syncing
 
 #: Words between hosts.
-CHECKPOINT, FAILED, OVER, STOP = "checkpoint", "failed", "over", "stop"
+CHECKPOINT, CODE, FAILED, OVER, STOP = "checkpoint", "code", "failed", "over", "stop"
 _POLL_SECONDS = 0.1
 #: So long the first host waits for the others' ends, once one has failed: they have been asked.
 OTHERS_SECONDS = 60.0
@@ -60,6 +61,8 @@ class Means:
     link: links.Link
     key_file: Path | None
     bundle: run_files.Bundle
+    #: A secret by `name` or `name:key`, for a field. Raises Unfit.
+    secret_of: Callable[[str, str], str]
 
     @property
     def checkpoints(self) -> Path:
@@ -113,7 +116,8 @@ class HostPart:
     def run(self) -> int:
         """The exit code of this container's program. Raises Unfit, StoreFailed, OSError."""
         signal.signal(signal.SIGTERM, self._on_signal)
-        run_files.lay_out(self._where, self._means.bundle, self._means.store)
+        fetch = self._fetch_code if self._means.bundle.get("git") else None
+        run_files.lay_out(self._where, self._means.bundle, self._means.store, fetch)
         inputs.bring(self._where, self._means.bundle, self._means.stores)
         self._results.restore()
         saved = self._restored()
@@ -129,6 +133,20 @@ class HostPart:
             syncing.stop()
         end = self._own_end(code)
         return self._close(end, publisher) if self._where.is_first else self._leave(end)
+
+    def _fetch_code(self, work: Path) -> None:
+        """The first host fetches, and all have the same files."""
+        means, git = self._means, self._means.bundle["git"]
+        repository = Repository(self._where, means.store, git, means.secret_of)
+        if self._where.is_first:
+            record, new = repository.recorded()
+            self._link.note(CODE, dict(record))
+            if new:
+                told = {name: record[name] for name in ("commit", "files", "submodules")}
+                self._events.of_attempt("CodeFetched", url=git["url"], ref=git["ref"], **told)
+        elif (record := self._await(CODE, _CHOICE_SECONDS)) is None:
+            raise Unfit(f"job.git: {self._where.hosts[0]} fetched no code")
+        repository.unpack(record, work)
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._asked = True
@@ -403,7 +421,8 @@ def prepared(
     key_file = links.write_key(own_key, where.attempt_dir / "courier.key") if several else None
     secrets = aws.secrets_of(bundle.get("secrets") or {})
     link = links.connect(where, own_key)
-    means = Means(where, stores(where.data.bucket), stores, make_events(), link, key_file, bundle)
+    store, told = stores(where.data.bucket), make_events()
+    means = Means(where, store, stores, told, link, key_file, bundle, aws.secret_of)
     return means, taken(secrets)
 
 

@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -47,16 +47,18 @@ def _cannot(bundle: Bundle) -> str:
     """What an agent does on a cluster, and nobody in a container."""
     if bundle.get("image"):
         return "job.image: a training job runs in its own image; name it as cluster.spec.image"
-    if bundle.get("git"):
-        return "job.git: no container of a training job fetches it; use job.workdir"
     mounted = [one["path"] for one in bundle.get("inputs") or [] if one.get("mounted")]
     if mounted:
         return f"inputs: nothing is mounted at '{mounted[0]}'; use mode copy, or a channel"
     return ""
 
 
-def lay_out(where: Surroundings, bundle: Bundle, store: Store) -> None:
-    """Everything that the launcher and the program read. Raises Unfit, StoreFailed, OSError."""
+def lay_out(
+    where: Surroundings, bundle: Bundle, store: Store, fetch: Callable[[Path], None] | None = None
+) -> None:
+    """Everything that the launcher and the program read; `fetch` brings code of another kind into
+    the working directory. Raises Unfit, StoreFailed, OSError.
+    """
     for path in (where.attempt_dir, where.run_dir / places.OUTPUT, checkpoints(where, bundle)):
         path.mkdir(parents=True, exist_ok=True)
     job = {name: value for name, value in bundle.items() if name not in ("batchScript", "files")}
@@ -66,6 +68,8 @@ def lay_out(where: Surroundings, bundle: Bundle, store: Store) -> None:
     work.mkdir(exist_ok=True)
     if code := bundle.get("code"):
         unpack(store, str(code["prefix"]), str(code["tree"]), work, "job.workdir")
+    if fetch is not None:
+        fetch(work)
     for name, text in (bundle.get("files") or {}).items():
         path = inside(work, str(name), "job.files")
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -50,7 +50,6 @@ NOT_FOR_RUNS: Mapping[str, str] = {
     "what the job needs",
     "job.partition": "a training job has no partitions; remove it",
     "job.image": "the container is that of cluster.spec.image or cluster.spec.framework; remove it",
-    "job.git": f"{_NO_AGENT} to fetch it; give job.workdir",
     "job.pythonEnvironment": "the nodes share no filesystem to build it on; name an image "
     "(cluster.spec.image) that has the packages",
     "checkpoint.directory": "checkpoints lie in the data bucket; remove it",

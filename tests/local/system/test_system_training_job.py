@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 import yaml
 from tests.support.job_cloud import skip_where_there_are_no_hosts
+from tests.support.repositories import Repository
 from tests.support.repository import ROOT
 from tests.support.system import Json, System
 
@@ -224,3 +226,38 @@ def test_a_run_begins_with_the_checkpoint_of_another_and_ends_with_the_same_weig
     assert run["attempts"][0]["resumedFrom"] == step, system.story(newer)
     assert weights(system, newer) == weights(system, older) != {}
     assert step in [found["step"] for found in system.whole(newer)]
+
+
+def test_the_commit_of_a_repository_runs_in_every_attempt_whatever_becomes_of_its_branch(
+    system: System, tmp_path: Path
+) -> None:
+    text = """
+import os, pathlib
+out = pathlib.Path(os.environ["TRAINYARD_OUTPUT_DIR"])
+out.joinpath(f"of-attempt-{os.environ['TRAINYARD_ATTEMPT']}").write_text("one")
+if os.environ["TRAINYARD_ATTEMPT"] == "1":
+    raise RuntimeError("once")
+"""
+    source = Repository(tmp_path / "r.git")
+    commit = source.commit({"train.py": text.encode()})
+    # A container of the local cloud reaches no server; it reads the repository as a channel.
+    s3 = system.aws("s3")
+    s3.create_bucket(Bucket="sagemaker-repository")
+    for path in filter(Path.is_file, source.path.rglob("*")):
+        key = f"r.git/{path.relative_to(source.path).as_posix()}"
+        s3.put_object(Bucket="sagemaker-repository", Key=key, Body=path.read_bytes())
+    s3.put_object(Bucket="sagemaker-repository", Key="r.git/refs/tags/.keep", Body=b"")
+    channel = {"name": "code", "s3": {"uri": "s3://sagemaker-repository/r.git/"}}
+    job = {
+        "nodes": 2,
+        "script": "train.py",
+        "git": {"url": "/opt/ml/input/data/code", "ref": "main"},
+    }
+
+    run_id = system.submit("git", job, jobs_of(2, channels=[channel]))
+
+    system.ended(run_id, "Succeeded", 240)
+    assert exported(system, run_id, "output/of-attempt-2") == b"one", system.story(run_id)
+    said = [entry["message"] for entry in system.timeline(run_id, "CodeFetched")]
+    assert said == [f"The run's code is commit {commit} of /opt/ml/input/data/code (main)."]
+    assert not [key for key in system.exported(run_id) if key.endswith("train.py")]

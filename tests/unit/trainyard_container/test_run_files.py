@@ -136,7 +136,6 @@ def test_another_bundle_than_the_submitted_one_is_refused(tmp_path: Path) -> Non
     ("job", "words"),
     [
         ({"image": {"name": "a/b:1"}}, "job.image: .* cluster.spec.image"),
-        ({"git": {"url": "https://h/r", "ref": "main", "prefix": "p"}}, "job.git: .*job.workdir"),
         ({"inputs": [{"path": "data", "mounted": "/mnt/b"}]}, "inputs: nothing is mounted"),
     ],
 )

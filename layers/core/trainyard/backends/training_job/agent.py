@@ -218,7 +218,7 @@ class JobAgent:
 #: What no training job can do, by the command's name.
 _NEVER: Mapping[str, str] = {
     "exclude": "AWS chooses the nodes of a training job: none can be left out",
-    "checkout": "job.git: no agent is on the nodes of a training job to fetch it; give job.workdir",
+    "checkout": "job.git: the first host of a training job fetches it",
     "nodes": "the nodes of a training job are listed by AWS, and their samples come with its "
     "heartbeats",
 }

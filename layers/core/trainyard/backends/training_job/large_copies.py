@@ -94,7 +94,10 @@ class LargeCopy:
             self._complete()
         except _UploadGone:
             self.begun = Begun(upload_id="")  # another command completed it, or it is too old
-        return source if self._has(source) else None
+            return source if self._has(source) else None
+        if not self._has(source):
+            raise CopyImpossible("was copied, and the copy has another checksum than its source")
+        return source
 
     def _source(self) -> _Source:
         found = self._look(self.key)
