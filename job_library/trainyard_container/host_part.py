@@ -20,7 +20,7 @@ from trainyard_job.checkpoints import checkpoint
 from trainyard_job.checkpoints.checkpoint import Saved
 from trainyard_job.common.exits import STOPPED
 
-from . import beginning, ending, inputs, launching, links, restoring, run_files
+from . import beginning, ending, inputs, launching, links, putting_back, restoring, run_files
 from .aws import Aws
 from .ending import HostEnd
 from .events import Events
@@ -33,6 +33,7 @@ from .results import Results
 from .store import Store, StoreFailed
 from .surroundings import Surroundings, Unfit
 from .syncing import Syncing
+from .watching import Order, Watching
 
 #: Words between hosts.
 CHECKPOINT, CODE, FAILED, OVER, STOP = "checkpoint", "code", "failed", "over", "stop"
@@ -106,6 +107,8 @@ class HostPart:
         # A store of its own: it gives up sooner while the program trains than at the end.
         self._results_store = means.stores(self._where.data.bucket)
         self._results = Results(self._results_store, self._where.data.prefix, self._where.run_dir)
+        self._progress = Progress(self._where.attempt_dir, self._events.of_attempt)
+        self._watch = Order.of(means.bundle)
         self._launcher: Program | None = None
         self._asked = False
         self._passed_on = False
@@ -120,6 +123,9 @@ class HostPart:
         run_files.lay_out(self._where, self._means.bundle, self._means.store, fetch)
         inputs.bring(self._where, self._means.bundle, self._means.stores)
         self._results.restore()
+        if (order := self._watch) is not None:
+            report = self._events.of_attempt if self._where.is_first else _nobody
+            putting_back.put_back(self._means.store, self._where, order.patterns, report)
         saved = self._restored()
         publisher = self._publisher()
         if self._where.is_first:
@@ -127,12 +133,15 @@ class HostPart:
             publisher.start(saved.path.name if saved and not self._begun else None)
             nodes = list(self._where.hosts)
             self._events.of_attempt("AttemptStarted", jobId=self._where.job_name, nodes=nodes)
+        watching = self._watching()
         syncing = self._syncing()
         code = self._train()
         if syncing is not None:
             syncing.stop()
         end = self._own_end(code)
-        return self._close(end, publisher) if self._where.is_first else self._leave(end)
+        if not self._where.is_first:
+            return self._leave(end)
+        return self._close(end, publisher, watching)
 
     def _fetch_code(self, work: Path) -> None:
         """The first host fetches, and all have the same files."""
@@ -150,6 +159,12 @@ class HostPart:
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._asked = True
+
+    def _watching(self) -> Watching | None:
+        if self._watch is None or not self._where.is_first:
+            return None
+        about = (self._where, self._means.stores(self._where.data.bucket), self._watch)
+        return Watching(*about, lambda: self._progress.step, self._events.of_attempt).start()
 
     def _syncing(self) -> Syncing | None:
         order = self._means.bundle.get("sync")
@@ -220,7 +235,7 @@ class HostPart:
         self._launcher = self._start(
             self._where, launching.environment(self._where, variables, self._means.key_file)
         )
-        progress = Progress(self._where.attempt_dir, self._events.of_attempt)
+        progress = self._progress
         beats = Heartbeats(self._where, self._link, self._events)
         failed, stop = links.Watch(self._link, FAILED), links.Watch(self._link, STOP)
         kill_at: float | None = None
@@ -241,7 +256,6 @@ class HostPart:
         self._launcher.finish()
         progress.look()
         beats.beat(progress, now=True)  # the run's page shows its last step
-        self._progress = progress
         return code
 
     def _pass_on(self) -> None:
@@ -304,9 +318,10 @@ class HostPart:
         return said
 
     # -- the end, on the first host ---------------------------------------------------------------
-    def _close(self, own: HostEnd, publisher: Publisher) -> int:
+    def _close(self, own: HostEnd, publisher: Publisher, watching: Watching | None) -> int:
         ends, lost = self._gathered(own)
-        problem = publisher.finish() or self._kept_results(ends)
+        problem = publisher.finish() or (watching.finish() if watching is not None else "")
+        problem = problem or self._kept_results(ends)
         diagnosis = ending.judge(self._where.hosts, ends, lost)
         if problem and diagnosis.outcome == "succeeded":
             error = f"what the run made cannot be kept: {problem}"
@@ -395,6 +410,10 @@ class HostPart:
 
     def _write_failure(self, reason: str) -> None:
         write_failure(self._where.ml, reason)
+
+
+def _nobody(_kind: str, **_fields: Any) -> None:
+    """The first host tells for all."""
 
 
 def write_failure(ml: Path, reason: str) -> None:

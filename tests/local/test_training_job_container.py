@@ -205,3 +205,43 @@ def test_a_lost_host_loses_nothing_that_was_copied_while_it_trained(jobs: Contai
     assert jobs.objects("run-syncs")["output/of-algo-1-2"] == b"of-algo-1-1 of-algo-2-1"
     [told] = jobs.told("run-syncs", "ResultsSynced", 1)
     assert told["everySeconds"] == 0.5
+
+
+SAVES = """
+import json, os, pathlib, time
+import torch
+snapshot = pathlib.Path("snapshot.pt")
+step = torch.load(snapshot)["step"] if snapshot.exists() else 0
+if os.environ["RANK"] != "0":
+    time.sleep(1)
+out = pathlib.Path(os.environ["TRAINYARD_OUTPUT_DIR"])
+out.joinpath(f"began-{os.environ['TRAINYARD_ATTEMPT']}-{os.environ['RANK']}").write_text(str(step))
+while step < 40:
+    step += 1
+    time.sleep(0.1)
+    if os.environ["RANK"] == "0":
+        torch.save({"step": step}, snapshot)
+"""
+
+
+def test_a_program_s_own_snapshot_outlives_its_host_and_is_there_on_every_host(
+    jobs: ContainerCloud,
+) -> None:
+    spec = {
+        "hosts": 2,
+        "program": ["saves.py"],
+        "files": {"saves.py": SAVES},
+        "checkpointWatch": {"pattern": "snapshot.pt"},
+    }
+    name = jobs.start("run-saves", **spec)
+    eventually("a copy", lambda: len(jobs.told("run-saves", "CheckpointCommitted")) >= 2)
+
+    jobs.cloud.fault("kill-host", job=name, host="algo-1")
+    jobs.cloud.until(name, "Failed")
+    jobs.cloud.until(jobs.start("run-saves", attempt=2, **spec), "Completed")
+
+    began = {rank: int(jobs.objects("run-saves")[f"output/began-2-{rank}"]) for rank in (0, 1)}
+    assert began[0] == began[1] > 0
+    [restored] = jobs.told("run-saves", "CheckpointRestored", 2)
+    assert restored["source"] == "work/snapshot.pt"
+    assert jobs.told("run-saves", "CheckpointCommitted", 2)[-1]["source"] == "work/snapshot.pt"

@@ -53,7 +53,6 @@ NOT_FOR_RUNS: Mapping[str, str] = {
     "job.pythonEnvironment": "the nodes share no filesystem to build it on; name an image "
     "(cluster.spec.image) that has the packages",
     "checkpoint.directory": "checkpoints lie in the data bucket; remove it",
-    "checkpoint.watch": f"{_NO_AGENT} to watch files; let the program save by trainyard_job",
     "progress": f"{_NO_AGENT} to read logs; let the program report its steps by trainyard_job",
 }
 

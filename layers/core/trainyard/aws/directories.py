@@ -11,7 +11,7 @@ from trainyard.ports import Directory
 from trainyard_contracts import places
 
 #: What an export takes of a directory. SageMaker's own uploads (/opt/ml/model) lie beside these.
-PARTS = (places.CHECKPOINTS, places.FINAL, places.OUTPUT, places.WORK)
+PARTS = (places.CHECKPOINTS, places.WATCHED, places.FINAL, places.OUTPUT, places.WORK)
 #: DeleteObjects takes no more.
 _AT_ONCE = 1000
 
