@@ -55,6 +55,11 @@ class Aws:
             found[variable] = _value(texts[name], name, key)
         return found
 
+    def secret_of(self, reference: str, field: str) -> str:
+        """The value of `name` or `name:key`. Raises Unfit, which names the field."""
+        name, _, key = reference.partition(":")
+        return _value(self._secret(name, field), name, key)
+
     def _secret(self, name: str, field: str) -> str:
         from botocore.exceptions import BotoCoreError, ClientError
 

@@ -20,10 +20,11 @@ from trainyard_job.checkpoints import checkpoint
 from trainyard_job.checkpoints.checkpoint import Saved
 from trainyard_job.common.exits import STOPPED
 
-from . import ending, launching, links, restoring, run_files
+from . import beginning, ending, inputs, launching, links, putting_back, restoring, run_files
 from .aws import Aws
 from .ending import HostEnd
 from .events import Events
+from .git_code import Repository
 from .heartbeats import Heartbeats
 from .progress import Progress
 from .publishing import Publisher
@@ -31,9 +32,11 @@ from .restoring import NotWhole
 from .results import Results
 from .store import Store, StoreFailed
 from .surroundings import Surroundings, Unfit
+from .syncing import Syncing
+from .watching import Order, Watching
 
 #: Words between hosts.
-CHECKPOINT, FAILED, OVER, STOP = "checkpoint", "failed", "over", "stop"
+CHECKPOINT, CODE, FAILED, OVER, STOP = "checkpoint", "code", "failed", "over", "stop"
 _POLL_SECONDS = 0.1
 #: So long the first host waits for the others' ends, once one has failed: they have been asked.
 OTHERS_SECONDS = 60.0
@@ -59,6 +62,8 @@ class Means:
     link: links.Link
     key_file: Path | None
     bundle: run_files.Bundle
+    #: A secret by `name` or `name:key`, for a field. Raises Unfit.
+    secret_of: Callable[[str, str], str]
 
     @property
     def checkpoints(self) -> Path:
@@ -99,30 +104,74 @@ class HostPart:
         self._means, self._secrets = means, secrets
         self._start, self._stopping = start, stopping
         self._where, self._events, self._link = means.where, means.events, means.link
-        self._results = Results(means.store, self._where.data.prefix, self._where.run_dir)
+        # A store of its own: it gives up sooner while the program trains than at the end.
+        self._results_store = means.stores(self._where.data.bucket)
+        self._results = Results(self._results_store, self._where.data.prefix, self._where.run_dir)
+        self._progress = Progress(self._where.attempt_dir, self._events.of_attempt)
+        self._watch = Order.of(means.bundle)
         self._launcher: Program | None = None
         self._asked = False
         self._passed_on = False
+        #: Whether this attempt begins with the checkpoint of another run.
+        self._begun = False
 
     # -- the way ----------------------------------------------------------------------------------
     def run(self) -> int:
         """The exit code of this container's program. Raises Unfit, StoreFailed, OSError."""
         signal.signal(signal.SIGTERM, self._on_signal)
-        run_files.lay_out(self._where, self._means.bundle, self._means.store)
-        run_files.bring_inputs(self._where, self._means.bundle, self._means.stores)
+        fetch = self._fetch_code if self._means.bundle.get("git") else None
+        run_files.lay_out(self._where, self._means.bundle, self._means.store, fetch)
+        inputs.bring(self._where, self._means.bundle, self._means.stores)
         self._results.restore()
+        if (order := self._watch) is not None:
+            report = self._events.of_attempt if self._where.is_first else _nobody
+            putting_back.put_back(self._means.store, self._where, order.patterns, report)
         saved = self._restored()
         publisher = self._publisher()
         if self._where.is_first:
-            publisher.start(saved.path.name if saved else None)
+            # What another run saved is not in this run's directory in S3 yet.
+            publisher.start(saved.path.name if saved and not self._begun else None)
             nodes = list(self._where.hosts)
             self._events.of_attempt("AttemptStarted", jobId=self._where.job_name, nodes=nodes)
+        watching = self._watching()
+        syncing = self._syncing()
         code = self._train()
+        if syncing is not None:
+            syncing.stop()
         end = self._own_end(code)
-        return self._close(end, publisher) if self._where.is_first else self._leave(end)
+        if not self._where.is_first:
+            return self._leave(end)
+        return self._close(end, publisher, watching)
+
+    def _fetch_code(self, work: Path) -> None:
+        """The first host fetches, and all have the same files."""
+        means, git = self._means, self._means.bundle["git"]
+        repository = Repository(self._where, means.store, git, means.secret_of)
+        if self._where.is_first:
+            record, new = repository.recorded()
+            self._link.note(CODE, dict(record))
+            if new:
+                told = {name: record[name] for name in ("commit", "files", "submodules")}
+                self._events.of_attempt("CodeFetched", url=git["url"], ref=git["ref"], **told)
+        elif (record := self._await(CODE, _CHOICE_SECONDS)) is None:
+            raise Unfit(f"job.git: {self._where.hosts[0]} fetched no code")
+        repository.unpack(record, work)
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._asked = True
+
+    def _watching(self) -> Watching | None:
+        if self._watch is None or not self._where.is_first:
+            return None
+        about = (self._where, self._means.stores(self._where.data.bucket), self._watch)
+        return Watching(*about, lambda: self._progress.step, self._events.of_attempt).start()
+
+    def _syncing(self) -> Syncing | None:
+        order = self._means.bundle.get("sync")
+        if not order:
+            return None
+        about = (self._results, self._results_store, self._where, self._link)
+        return Syncing(*about, float(order["everySeconds"]), self._events.of_attempt).start()
 
     def _publisher(self) -> Publisher:
         return Publisher(
@@ -142,18 +191,27 @@ class HostPart:
         here = (self._where.run_dir, self._means.checkpoints)
         if self._where.is_first:
             saved = restoring.newest(*about, *here, self._where.run_id, self._reject)
-            self._link.note(CHECKPOINT, {"name": saved.path.name if saved else None})
+            self._begun = saved is None and bool(self._means.bundle.get("startFrom"))
+            saved = self._begin() if self._begun else saved
+            name = saved.path.name if saved else None
+            self._link.note(CHECKPOINT, {"name": name, "begins": self._begun})
             return saved
         chosen = self._await(CHECKPOINT, _CHOICE_SECONDS)
         if chosen is None:
             raise Unfit(f"{self._where.hosts[0]} chose no checkpoint to begin with")
         if chosen["name"] is None:
             return None
+        if chosen["begins"]:
+            return self._begin()
         try:
             run_id = self._where.run_id
             return restoring.bring(*about, str(chosen["name"]), *here, run_id)
         except NotWhole as torn:
             raise StoreFailed(f"checkpoint {chosen['name']}: {torn}") from None
+
+    def _begin(self) -> Saved:
+        start, target = self._means.bundle["startFrom"], self._means.checkpoints
+        return beginning.bring(self._means.store, self._where, target, start)
 
     def _reject(self, step: int, name: str, reason: str) -> None:
         path = (self._means.checkpoints / name).relative_to(self._where.run_dir).as_posix()
@@ -177,7 +235,7 @@ class HostPart:
         self._launcher = self._start(
             self._where, launching.environment(self._where, variables, self._means.key_file)
         )
-        progress = Progress(self._where.attempt_dir, self._events.of_attempt)
+        progress = self._progress
         beats = Heartbeats(self._where, self._link, self._events)
         failed, stop = links.Watch(self._link, FAILED), links.Watch(self._link, STOP)
         kill_at: float | None = None
@@ -198,7 +256,6 @@ class HostPart:
         self._launcher.finish()
         progress.look()
         beats.beat(progress, now=True)  # the run's page shows its last step
-        self._progress = progress
         return code
 
     def _pass_on(self) -> None:
@@ -261,9 +318,10 @@ class HostPart:
         return said
 
     # -- the end, on the first host ---------------------------------------------------------------
-    def _close(self, own: HostEnd, publisher: Publisher) -> int:
+    def _close(self, own: HostEnd, publisher: Publisher, watching: Watching | None) -> int:
         ends, lost = self._gathered(own)
-        problem = publisher.finish() or self._kept_results(ends)
+        problem = publisher.finish() or (watching.finish() if watching is not None else "")
+        problem = problem or self._kept_results(ends)
         diagnosis = ending.judge(self._where.hosts, ends, lost)
         if problem and diagnosis.outcome == "succeeded":
             error = f"what the run made cannot be kept: {problem}"
@@ -354,6 +412,10 @@ class HostPart:
         write_failure(self._where.ml, reason)
 
 
+def _nobody(_kind: str, **_fields: Any) -> None:
+    """The first host tells for all."""
+
+
 def write_failure(ml: Path, reason: str) -> None:
     """One sentence for the job's FailureReason; the toolkit shows what comes last on stderr."""
     line = " ".join(reason.split())[:1000]
@@ -378,7 +440,8 @@ def prepared(
     key_file = links.write_key(own_key, where.attempt_dir / "courier.key") if several else None
     secrets = aws.secrets_of(bundle.get("secrets") or {})
     link = links.connect(where, own_key)
-    means = Means(where, stores(where.data.bucket), stores, make_events(), link, key_file, bundle)
+    store, told = stores(where.data.bucket), make_events()
+    means = Means(where, store, stores, told, link, key_file, bundle, aws.secret_of)
     return means, taken(secrets)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import os
 import sys
@@ -62,12 +63,24 @@ def _as_host(where: Surroundings) -> int:
     try:
         return _do(where, aws, events)
     except (Unfit, StoreFailed, OSError) as error:
-        words = {"outcome": "failed", "error": str(error)[:500], "errorKind": "unknown"}
+        reason = _words(where, error)
+        words = {"outcome": "failed", "error": reason[:500], "errorKind": "unknown"}
         about = {"jobId": where.job_name, "failedNode": where.host, "exitCode": 1}
-        events.of_attempt("AttemptEnded", **about, **words)
+        lasting = getattr(error, "lasting", False)
+        events.of_attempt("AttemptEnded", **about, **words, lasting=lasting)
         events.flush(60.0)
-        _say_to_ranks(where, rank_part.FAILED, {"reason": str(error)})
-        return _failed(str(error))
+        _say_to_ranks(where, rank_part.FAILED, {"reason": reason})
+        return _failed(reason)
+
+
+def _words(where: Surroundings, error: Exception) -> str:
+    """Its own, and what would help where the disk is full."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return (
+            f"{where.host} has no room left on its disk ({error}): data, checkpoints and results "
+            "need more; give cluster.spec.volumeSizeGib, or a type with larger disks of its own"
+        )
+    return str(error)
 
 
 def _do(where: Surroundings, aws: Aws, events: Events) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -62,10 +62,20 @@ class Results:
 
     def changed(self) -> list[str]:
         """What is not in S3 as it is here, by its path in the run's directory."""
+        return self.looked()[1]
+
+    def looked(self) -> tuple[list[str], list[str]]:
+        """All files, and those that `changed` names."""
         self.left_out = 0
         found = self._limited(self._below(places.OUTPUT), OUTPUT_FILES, None)
         found += self._limited(self._below(places.WORK), WORKING_FILES, WORKING_BYTES)
-        return [name for name, about in found if self._sent.get(name) != _seen(about)]
+        changed = [name for name, about in found if self._sent.get(name) != _seen(about)]
+        return [name for name, _ in found], changed
+
+    def size(self) -> tuple[int, int]:
+        """Files and bytes of this host that are in S3."""
+        sent = list(self._sent.values())
+        return len(sent), sum(size for _, size in sent)
 
     def _limited(
         self, files: Iterator[tuple[str, os.stat_result]], most: int, most_bytes: int | None
@@ -98,10 +108,13 @@ class Results:
                 if stat.S_ISREG(about.st_mode) and not is_brought:
                     yield relative, about
 
-    def send(self, names: Iterable[str]) -> str:
-        """Bring these files to S3; '' or why one of them is not there."""
+    def send(self, names: Iterable[str], until: Callable[[], bool] = lambda: False) -> str:
+        """Bring these files to S3; '' or why one of them is not there. `until`: nothing more is
+        begun.
+        """
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            problems = [problem for problem in pool.map(self._send, names) if problem]
+            found = pool.map(lambda name: "" if until() else self._send(name), names)
+            problems = [problem for problem in found if problem]
         return problems[0] if problems else ""
 
     def _send(self, name: str) -> str:

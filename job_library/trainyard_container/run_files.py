@@ -17,7 +17,7 @@ from trainyard_contracts import places
 from trainyard_job.common.files import write_json, write_text
 
 from .store import Missing, Store
-from .surroundings import Place, Surroundings, Unfit
+from .surroundings import Surroundings, Unfit
 
 _AT_ONCE = 8
 #: As the agent of a cluster marks what the submission brought.
@@ -47,16 +47,18 @@ def _cannot(bundle: Bundle) -> str:
     """What an agent does on a cluster, and nobody in a container."""
     if bundle.get("image"):
         return "job.image: a training job runs in its own image; name it as cluster.spec.image"
-    if bundle.get("git"):
-        return "job.git: no container of a training job fetches it; use job.workdir"
     mounted = [one["path"] for one in bundle.get("inputs") or [] if one.get("mounted")]
     if mounted:
         return f"inputs: nothing is mounted at '{mounted[0]}'; use mode copy, or a channel"
     return ""
 
 
-def lay_out(where: Surroundings, bundle: Bundle, store: Store) -> None:
-    """Everything that the launcher and the program read. Raises Unfit, StoreFailed, OSError."""
+def lay_out(
+    where: Surroundings, bundle: Bundle, store: Store, fetch: Callable[[Path], None] | None = None
+) -> None:
+    """Everything that the launcher and the program read; `fetch` brings code of another kind into
+    the working directory. Raises Unfit, StoreFailed, OSError.
+    """
     for path in (where.attempt_dir, where.run_dir / places.OUTPUT, checkpoints(where, bundle)):
         path.mkdir(parents=True, exist_ok=True)
     job = {name: value for name, value in bundle.items() if name not in ("batchScript", "files")}
@@ -66,42 +68,13 @@ def lay_out(where: Surroundings, bundle: Bundle, store: Store) -> None:
     work.mkdir(exist_ok=True)
     if code := bundle.get("code"):
         unpack(store, str(code["prefix"]), str(code["tree"]), work, "job.workdir")
+    if fetch is not None:
+        fetch(work)
     for name, text in (bundle.get("files") or {}).items():
         path = inside(work, str(name), "job.files")
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, str(text), durable=False)
         os.utime(path, (UNPACKED_AT, UNPACKED_AT))
-
-
-def bring_inputs(where: Surroundings, bundle: Bundle, stores: Callable[[str], Store]) -> None:
-    """The job's data, whole on every host; `stores` gives a bucket's. Raises Unfit, StoreFailed."""
-    for one in bundle.get("inputs") or []:
-        name = str(one["path"])
-        work = where.run_dir / places.WORK
-        target = Path(name) if name.startswith("/") else inside(work, name, "inputs")
-        target.mkdir(parents=True, exist_ok=True)
-        if code := one.get("code"):
-            unpack(stores(where.data.bucket), code["prefix"], code["tree"], target, "inputs")
-        else:
-            _copy(Place.of(str(one["source"]), "inputs"), target, stores)
-
-
-def _copy(source: Place, target: Path, stores: Callable[[str], Store]) -> None:
-    store = stores(source.bucket)
-    keys = [key for key in store.sizes(source.prefix) if not key.endswith("/")]
-    if not keys:
-        raise Unfit(f"inputs: there is nothing below s3://{source.bucket}/{source.prefix}")
-
-    def fetch(key: str) -> None:
-        path = inside(target, key.removeprefix(source.prefix).lstrip("/"), "inputs")
-        try:
-            store.fetch(key, path)
-        except Missing:
-            raise Unfit(f"inputs: s3://{source.bucket}/{key} was deleted meanwhile") from None
-        os.utime(path, (UNPACKED_AT, UNPACKED_AT))  # it is no result of the program's
-
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        list(pool.map(fetch, keys))
 
 
 def checkpoints(where: Surroundings, bundle: Bundle) -> Path:

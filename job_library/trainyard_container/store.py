@@ -17,6 +17,8 @@ from typing import Any, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from trainyard_contracts import places
+
 #: A larger file goes up in parts.
 PART_BYTES = 64 * 1024 * 1024
 #: S3 takes 10,000 parts of an object.
@@ -26,6 +28,7 @@ PATIENCE_SECONDS = 300.0
 _FIRST_PAUSE, _LAST_PAUSE = 0.5, 15.0
 _BLOCK = 1 << 20
 _MISSING = frozenset({"404", "NoSuchKey", "NotFound"})
+_CHANGED = frozenset({"412", "PreconditionFailed"})
 #: S3's words for what another try does not change.
 _LASTING = frozenset(
     {"403", "AccessDenied", "NoSuchBucket", "InvalidBucketName", "BadDigest", "InvalidRequest",
@@ -40,7 +43,18 @@ class Missing(Exception):
 
 
 class StoreFailed(Exception):
-    """S3 refuses, or does not answer; the message says which object and why."""
+    """S3 refuses, or does not answer; the message says which object and why.
+
+    `lasting`: S3 refuses, and another try would not change that.
+    """
+
+    def __init__(self, words: str, *, lasting: bool = False) -> None:
+        super().__init__(words)
+        self.lasting = lasting
+
+
+class Changed(StoreFailed):
+    """The object is not the one that was listed."""
 
 
 def checksum(hex_digest: str) -> str:
@@ -68,13 +82,16 @@ class Store:
 
         return self._patiently(key, read)
 
-    def fetch(self, key: str, path: Path) -> str:
-        """Write an object to a file, durably; its SHA-256 in hex."""
+    def fetch(self, key: str, path: Path, etag: str = "") -> str:
+        """Write an object to a file, durably; its SHA-256 in hex.
+
+        `etag`: only if it is still this one. Raises Changed otherwise.
+        """
 
         def fetch() -> str:
             hashed = hashlib.sha256()
             with open(path, "wb") as stream:
-                for block in self._get(key)["Body"].iter_chunks(_BLOCK):
+                for block in self._get(key, etag)["Body"].iter_chunks(_BLOCK):
                     hashed.update(block)
                     stream.write(block)
                 stream.flush()
@@ -84,18 +101,23 @@ class Store:
         path.parent.mkdir(parents=True, exist_ok=True)
         return self._patiently(key, fetch)
 
-    def _get(self, key: str) -> Any:
-        return self._client.get_object(Bucket=self.bucket, Key=key)
+    def _get(self, key: str, etag: str = "") -> Any:
+        same = {"IfMatch": etag} if etag else {}
+        return self._client.get_object(Bucket=self.bucket, Key=key, **same)
 
     def sizes(self, prefix: str) -> dict[str, int]:
         """Every object below a prefix by its whole key."""
-        return self._patiently(prefix, lambda: dict(self._listed(prefix)))
+        return self._patiently(prefix, lambda: dict(self._listed(prefix, "Size")))
 
-    def _listed(self, prefix: str) -> Iterator[tuple[str, int]]:
+    def etags(self, prefix: str) -> dict[str, str]:
+        """The same, with the ETag of each."""
+        return self._patiently(prefix, lambda: dict(self._listed(prefix, "ETag")))
+
+    def _listed(self, prefix: str, what: str) -> Iterator[tuple[str, Any]]:
         pages = self._client.get_paginator("list_objects_v2")
         for page in pages.paginate(Bucket=self.bucket, Prefix=prefix):
             for entry in page.get("Contents") or []:
-                yield str(entry["Key"]), int(entry["Size"])
+                yield str(entry["Key"]), entry[what]
 
     # -- up ---------------------------------------------------------------------------------------
     def write(self, key: str, body: bytes) -> None:
@@ -126,12 +148,18 @@ class Store:
 
     def _send_parts(self, path: Path, key: str, sha256: str, size: int) -> None:
         about = {"Bucket": self.bucket, "Key": key}
+        part_bytes = max(PART_BYTES, -(-size // _MOST_PARTS))
+        # S3 shows no SHA-256 of the whole, and an export copies the same parts.
+        beside = {places.SHA256_BESIDE: sha256, places.PART_BYTES_BESIDE: str(part_bytes)}
         begun = self._patiently(
-            key, lambda: self._client.create_multipart_upload(**about, ChecksumAlgorithm="SHA256")
+            key,
+            lambda: self._client.create_multipart_upload(
+                **about, ChecksumAlgorithm="SHA256", Metadata=beside
+            ),
         )
         about["UploadId"] = begun["UploadId"]
         try:
-            parts = list(self._parts(path, about, sha256, max(PART_BYTES, -(-size // _MOST_PARTS))))
+            parts = list(self._parts(path, about, sha256, part_bytes))
             self._patiently(
                 key,
                 lambda: self._client.complete_multipart_upload(
@@ -176,8 +204,12 @@ class Store:
                 code = str(error.response.get("Error", {}).get("Code", ""))
                 if code in _MISSING:
                     raise Missing(key) from None
-                if code in _LASTING or time.monotonic() > deadline or self.hurry.is_set():
-                    raise StoreFailed(f"s3://{self.bucket}/{key}: {error}") from error
+                if code in _CHANGED:
+                    raise Changed(f"s3://{self.bucket}/{key} is not what was listed") from None
+                lasting = code in _LASTING
+                if lasting or time.monotonic() > deadline or self.hurry.is_set():
+                    words = f"s3://{self.bucket}/{key}: {error}"
+                    raise StoreFailed(words, lasting=lasting) from error
             except BotoCoreError as error:
                 if time.monotonic() > deadline or self.hurry.is_set():
                     raise StoreFailed(f"s3://{self.bucket}/{key}: {error}") from error

@@ -23,7 +23,14 @@ FIRST_PORT, PORTS = 20000, 10000
 
 
 class Unfit(Exception):
-    """The container cannot do its work. The message says what is missing and what would help."""
+    """The container cannot do its work. The message says what is missing and what would help.
+
+    `lasting`: another attempt would meet the same.
+    """
+
+    def __init__(self, words: str, *, lasting: bool = False) -> None:
+        super().__init__(words)
+        self.lasting = lasting
 
 
 @dataclass(frozen=True)

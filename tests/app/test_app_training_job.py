@@ -19,6 +19,7 @@ from trainyard.app.runs.cancel_run import cancel_run
 from trainyard.app.runs.dry_run import dry_run_cluster, dry_run_run
 from trainyard.app.runs.read_logs import read_logs
 from trainyard.app.runs.resume_run import resume_run
+from trainyard.app.sweep import directories as sweeping
 from trainyard.app.sweep.sweep import sweep
 from trainyard.backends.training_job import exporting
 from trainyard.backends.training_job.agent import JobAgent
@@ -26,7 +27,7 @@ from trainyard.backends.training_job.backend import TrainingJobs
 from trainyard.backends.training_job.deployment import JobDeployment
 from trainyard.backends.training_job.jobs import Jobs
 from trainyard.backends.training_job.source import Source
-from trainyard.domain.errors import InvalidRequest
+from trainyard.domain.errors import InvalidRequest, WrongState
 from trainyard_contracts import places
 from trainyard_contracts.cluster_specs import read_cluster_spec
 
@@ -168,6 +169,40 @@ def test_a_lost_host_is_no_error_of_the_program_whatever_its_peers_saw(story: Jo
     assert "Resuming on other nodes" in story.said
 
 
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        ("same-error", {"error": "ValueError: bad", "errorKind": "python-error"}),
+        ("out-of-memory", {"error": "MemoryError", "errorKind": "out-of-memory"}),
+        ("same-error", {"signal": 11, "errorKind": "signal", "failedNode": "algo-1"}),
+        ("same-error", {"error": "the program exited with 3", "exitCode": 3}),
+    ],
+)
+def test_the_program_s_own_error_twice_stops_the_run_whatever_aws_says_of_the_job(
+    story: JobStory, code: str, error: dict[str, Any]
+) -> None:
+    for _ in range(2):
+        story.steps()
+        story.program_ends("failed", **error, lastStep=7)
+        story.aws("Failed", reason=LOST)
+
+    assert story.attempt == 2, story.said
+    assert story.run.status == "Failed"
+    assert story.run.problem is not None
+    assert story.run.problem.code == code
+
+
+def test_what_a_peer_sees_of_a_lost_host_never_stops_the_run(story: JobStory) -> None:
+    seen = "RuntimeError: Connection reset by peer"
+    for kind in ("python-error", "unknown", "node"):
+        story.steps()
+        story.program_ends("failed", error=seen, errorKind=kind, exitCode=1, lastStep=7)
+        story.aws("Failed", reason=LOST)
+
+    assert [one.cause for one in story.run.incidents] == ["node-lost"] * 3
+    assert story.attempt == 4
+
+
 def test_the_order_of_both_words_changes_nothing(story: JobStory) -> None:
     story.steps()
     error = {"error": "ValueError: bad", "errorKind": "python-error", "lastStep": 7}
@@ -216,12 +251,22 @@ def test_a_program_that_says_nothing_of_its_end_is_judged_by_aws_s_word() -> Non
     assert badly.run.incidents[0].reason.endswith("'AlgorithmError: killed, exit code: 137'.")
 
 
-def test_what_the_request_lacks_ends_the_run_at_once(story: JobStory) -> None:
-    story.aws("Failed", reason="ClientError: Data download failed: NoSuchKey")
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Data download failed: NoSuchKey",
+        "Data download failed:AccessDenied (403): Access Denied",
+        "Cannot pull algorithm container. Either the image does not exist or its permissions are "
+        "incorrect.",
+    ],
+)
+def test_what_the_request_lacks_ends_the_run_at_once(story: JobStory, words: str) -> None:
+    story.aws("Failed", reason=f"ClientError: {words}")
     assert story.run.status == "Failed"
     assert story.run.problem is not None
     assert story.run.problem.code == "lasting-error"
-    assert "Data download failed" in story.run.problem.detail
+    assert words.rstrip(".") in story.run.problem.detail
+    assert story.attempt == 1
 
 
 def test_a_job_that_somebody_stopped_ends_the_run_as_cancelled(story: JobStory) -> None:
@@ -579,3 +624,88 @@ def test_what_a_job_printed_is_read_after_its_cluster_is_gone(story: JobStory) -
     assert story.cluster.status == "Deleted"
     log = read_logs(story.world.ports, story.run_id, attempt=1)
     assert (log.source, log.text) == ("cloudwatch", "the last words")
+
+
+def months_later(story: JobStory, days: int = 31) -> list[str]:
+    """What the sweep deletes that looks at directories."""
+    story.world.clock.tick(days * 86400)
+    now = story.world.clock.now()
+    story.world.clock.tick((40 - now.minute) % 60 * 60)
+    return [one.subject for one in sweep(story.world.ports) if one.action == "directory deleted"]
+
+
+def left_in(story: JobStory) -> list[str]:
+    prefix = places.directory_prefix(story.cluster.name, story.run_id)
+    return [key for key in story.world.blobs.objects if key.startswith(prefix)]
+
+
+def trained(outcome: str = "succeeded") -> JobStory:
+    """A run that is over, with one result in its directory."""
+    story = JobStory().begin(recovery={"maxAttempts": 1})
+    directory = places.directory_prefix(story.cluster.name, story.run_id)
+    story.world.blobs.put(f"{directory}output/result", b"42")
+    story.steps()
+    story.program_ends(outcome, lastStep=200, error="ValueError: x")
+    story.aws("Completed" if outcome == "succeeded" else "Failed", reason="AlgorithmError: x")
+    assert story.run.terminal
+    assert story.run.export is not None
+    assert story.run.export.state == "verified"
+    return story
+
+
+def test_a_directory_goes_a_month_after_its_run_and_its_export_stays() -> None:
+    story = trained()
+    # SageMaker's own upload of /opt/ml/model is in no export.
+    model = places.directory_prefix(story.cluster.name, story.run_id) + "attempts/j/model.tar.gz"
+    story.world.blobs.put(model, b"model")
+    assert months_later(story, 10) == []
+    assert months_later(story, 21) == [story.run_id]
+    assert left_in(story) == [model]
+    assert story.world.blobs.get(f"{story.run.export_prefix}output/result") == b"42"
+    assert "The run's directory in S3 is deleted" in story.said
+    assert months_later(story, 1) == []
+
+
+def test_a_directory_that_is_the_only_copy_is_never_deleted() -> None:
+    story = trained()
+    key = f"{story.run.export_prefix}output/result"
+    for spoil in (b"43", None):  # somebody changed or deleted what was exported
+        story.world.blobs.objects.pop(key, None)
+        if spoil is not None:
+            story.world.blobs.put(key, spoil)
+        assert months_later(story) == []
+        assert left_in(story) != []
+    unexported = JobStory().begin(export={"enabled": False})
+    directory = places.directory_prefix(unexported.cluster.name, unexported.run_id)
+    unexported.world.blobs.put(f"{directory}output/result", b"42")
+    unexported.steps()
+    unexported.program_ends("succeeded", lastStep=200)
+    unexported.aws("Completed")
+    assert months_later(unexported) == []
+    # Without its record nobody knows what it is.
+    del story.world.runs.stored[story.run_id]
+    assert months_later(story) == []
+
+
+def test_a_run_whose_directory_is_gone_is_not_resumed_from_nothing() -> None:
+    story = trained("failed")
+    months_later(story)
+    with pytest.raises(WrongState, match="was deleted at"):
+        resume_run(story.world.ports, story.run_id)
+    another = trained("failed")
+    resume_run(another.world.ports, another.run_id)
+    assert months_later(another) == []
+
+
+def test_a_sweep_that_dies_amid_a_directory_is_made_good_by_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sweeping, "OBJECTS_AT_ONCE", 1)
+    story = trained()
+    directory = places.directory_prefix(story.cluster.name, story.run_id)
+    for number in range(3):
+        story.world.blobs.put(f"{directory}checkpoints/torn/{number}", b"x")
+    assert months_later(story) == [story.run_id]
+    assert len(left_in(story)) == 3
+    while left_in(story):
+        assert months_later(story, 1) == [story.run_id]

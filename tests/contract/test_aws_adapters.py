@@ -20,6 +20,7 @@ from tests.support.store_table import ENVIRONMENT
 
 from trainyard.aws.blobs import S3Blobs
 from trainyard.aws.dead_letters import QueueDeadLetters
+from trainyard.aws.directories import S3Directories
 from trainyard.aws.executions import StateMachines
 from trainyard.aws.exports import S3Exports
 from trainyard.aws.pricing import PriceList
@@ -29,6 +30,7 @@ from trainyard.aws.sources import S3Sources
 from trainyard.aws.uploads import S3Uploads
 from trainyard.backends.hyperpod.prices import product
 from trainyard.domain import errors
+from trainyard.ports import Directory
 from trainyard_contracts.cluster_specs import read_cluster_spec
 from trainyard_contracts.files import ExportedObject, ExportManifest
 from trainyard_contracts.inputs import S3Prefix
@@ -352,3 +354,25 @@ def test_what_a_run_wants_to_read_is_there_or_not_as_far_as_we_may_see(blobs: S3
             raise ClientError(error, "ListObjectsV2")
 
     assert S3Sources(Denied()).look(S3Prefix.of("s3://theirs/")) == "unknown"
+
+
+def test_a_directory_of_a_run_is_found_and_deleted_manifests_first(blobs: S3Blobs) -> None:
+    found = S3Directories(blobs._s3, "sagemaker-data")
+    top = "directories/c-1/run-1/"
+    parts = ("checkpoints/s/manifest.json", "checkpoints/s/a.pt", "output/b", "final/c", "work/d")
+    for name in (*parts, "attempts/j/output/model.tar.gz"):
+        blobs.put(f"{top}{name}", b"x")
+    blobs.put("directories/c-2/run-2/output/x", b"x")
+    assert found.clusters() == ["c-1", "c-2"]
+    [directory] = found.of("c-1")
+    assert directory == Directory("c-1", "run-1")
+
+    assert found.delete(directory, 1) == 1
+    assert blobs.head(f"{top}checkpoints/s/manifest.json") is None
+    assert blobs.head(f"{top}checkpoints/s/a.pt") is not None
+    assert found.delete(directory, 100) == 4
+    assert found.delete(directory, 100) == 0
+
+    # SageMaker's own upload is in no export, so it stays, as do other runs.
+    assert blobs.head(f"{top}attempts/j/output/model.tar.gz") is not None
+    assert blobs.head("directories/c-2/run-2/output/x") is not None

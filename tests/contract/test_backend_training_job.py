@@ -308,6 +308,27 @@ def test_an_export_goes_nowhere_else(account: Account) -> None:
 
 
 # -- the role --------------------------------------------------------------------------------------
+def test_a_role_asks_for_the_jobs_of_its_own_run_and_for_no_other() -> None:
+    policy = job_role(CLUSTER, DEPLOYMENT).policy
+    job = "arn:aws:sagemaker:us-east-1:111122223333:training-job"
+    other = places.job_name("prod", f"run-{'0' * 26}", 1)
+    assert allows(policy, "sagemaker:DescribeTrainingJob", f"{job}/{JOB}")
+    assert allows(policy, "sagemaker:DescribeTrainingJob", f"{job}/{JOB[:-1]}12")
+    assert not allows(policy, "sagemaker:DescribeTrainingJob", f"{job}/{other}")
+    assert not allows(policy, "sagemaker:StopTrainingJob", f"{job}/{JOB}")
+
+
+def test_a_role_reads_what_its_runs_may_copy_from_and_no_other_prefix() -> None:
+    inputs = ["s3://corpus/v1/", "s3://all"]
+    cluster = CLUSTER.changed(spec=CLUSTER.spec.model_copy(update={"job_inputs": inputs}))
+    policy = job_role(cluster, DEPLOYMENT).policy
+    assert allows(policy, "s3:GetObject", "arn:aws:s3:::corpus/v1/a.txt")
+    assert allows(policy, "s3:GetObject", "arn:aws:s3:::all/a.txt")
+    assert allows(policy, "s3:ListBucket", "arn:aws:s3:::corpus")
+    assert not allows(policy, "s3:GetObject", "arn:aws:s3:::corpus/v10/a.txt")
+    assert not allows(job_role(CLUSTER, DEPLOYMENT).policy, "s3:ListBucket", "arn:aws:s3:::corpus")
+
+
 def allows(policy: Mapping[str, Any], action: str, resource: str) -> bool:
     return policies.evaluate([dict(policy)], action, resource, {}) == "allow"
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from tests.support.job_cloud import eventually
+from tests.support.job_cloud import BUCKET, eventually
 from tests.support.job_container import ContainerCloud, container_cloud
+
+from trainyard.aws.blobs import S3Blobs
+from trainyard.backends.training_job.large_copies import LargeCopy
+from trainyard_container import store
 
 STEPS = ["--steps", "40", "--step-seconds", "0.05"]
 
@@ -153,3 +159,89 @@ def test_what_a_program_left_beside_its_checkpoints_is_kept_and_is_there_again(
         "output/same": b"of rank 0",
         "work/steps.json": b"2",
     }
+
+
+def test_what_s3_does_not_copy_in_one_piece_is_copied_by_the_parts_in_which_it_was_sent(
+    jobs: ContainerCloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "PART_BYTES", 5 * 1024**2)
+    body, s3 = bytes(range(256)) * 45_000, jobs.cloud.s3
+    (tmp_path / "large").write_bytes(body)
+    sha256 = hashlib.sha256(body).hexdigest()
+    store.Store(s3, BUCKET).send(tmp_path / "large", "jobs/large", sha256)
+
+    copy = LargeCopy(s3, BUCKET, "jobs/large", "jobs/copy")
+    looks = iter([True, False])
+    assert copy.go_on(lambda: next(looks, True)) is not None
+
+    whole = LargeCopy(s3, BUCKET, "jobs/large", "jobs/copy").go_on(lambda: False)
+    assert whole is not None
+    assert (whole.bytes, whole.sha256) == (len(body), sha256)
+    assert S3Blobs(s3, BUCKET).head("jobs/copy") == (len(body), whole.checksum)
+    assert whole.checksum.endswith("-3")
+    assert s3.get_object(Bucket=BUCKET, Key="jobs/copy")["Body"].read() == body
+
+
+LEAVES = """
+import os, pathlib, time
+out = pathlib.Path(os.environ["TRAINYARD_OUTPUT_DIR"])
+seen = sorted(path.name for path in out.iterdir())
+(out / f"of-{os.uname().nodename}-{os.environ['TRAINYARD_ATTEMPT']}").write_text(" ".join(seen))
+while os.environ["TRAINYARD_ATTEMPT"] == "1":
+    time.sleep(0.1)
+"""
+
+
+def test_a_lost_host_loses_nothing_that_was_copied_while_it_trained(jobs: ContainerCloud) -> None:
+    sync = {"everySeconds": 0.5, "prefix": "sync/x"}
+    spec = {"hosts": 2, "program": ["p.py"], "files": {"p.py": LEAVES}, "sync": sync}
+    name = jobs.start("run-syncs", **spec)
+    eventually("both hosts' files are in S3", lambda: len(jobs.objects("run-syncs")) == 2)
+
+    jobs.cloud.fault("kill-host", job=name, host="algo-2")
+    jobs.cloud.until(name, "Failed")
+    jobs.cloud.until(jobs.start("run-syncs", attempt=2, **spec), "Completed")
+
+    assert jobs.objects("run-syncs")["output/of-algo-1-2"] == b"of-algo-1-1 of-algo-2-1"
+    [told] = jobs.told("run-syncs", "ResultsSynced", 1)
+    assert told["everySeconds"] == 0.5
+
+
+SAVES = """
+import json, os, pathlib, time
+import torch
+snapshot = pathlib.Path("snapshot.pt")
+step = torch.load(snapshot)["step"] if snapshot.exists() else 0
+if os.environ["RANK"] != "0":
+    time.sleep(1)
+out = pathlib.Path(os.environ["TRAINYARD_OUTPUT_DIR"])
+out.joinpath(f"began-{os.environ['TRAINYARD_ATTEMPT']}-{os.environ['RANK']}").write_text(str(step))
+while step < 40:
+    step += 1
+    time.sleep(0.1)
+    if os.environ["RANK"] == "0":
+        torch.save({"step": step}, snapshot)
+"""
+
+
+def test_a_program_s_own_snapshot_outlives_its_host_and_is_there_on_every_host(
+    jobs: ContainerCloud,
+) -> None:
+    spec = {
+        "hosts": 2,
+        "program": ["saves.py"],
+        "files": {"saves.py": SAVES},
+        "checkpointWatch": {"pattern": "snapshot.pt"},
+    }
+    name = jobs.start("run-saves", **spec)
+    eventually("a copy", lambda: len(jobs.told("run-saves", "CheckpointCommitted")) >= 2)
+
+    jobs.cloud.fault("kill-host", job=name, host="algo-1")
+    jobs.cloud.until(name, "Failed")
+    jobs.cloud.until(jobs.start("run-saves", attempt=2, **spec), "Completed")
+
+    began = {rank: int(jobs.objects("run-saves")[f"output/began-2-{rank}"]) for rank in (0, 1)}
+    assert began[0] == began[1] > 0
+    [restored] = jobs.told("run-saves", "CheckpointRestored", 2)
+    assert restored["source"] == "work/snapshot.pt"
+    assert jobs.told("run-saves", "CheckpointCommitted", 2)[-1]["source"] == "work/snapshot.pt"

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from tests.support.memory_lustre import MemoryLustre, MemoryNetworks
 
 from trainyard.aws.clusters import HEARTBEAT_LIFETIME
+from trainyard.aws.directories import PARTS
 from trainyard.aws.items import pack, stamp
 from trainyard.backends.hyperpod.events import read_event
 from trainyard.domain import errors
@@ -33,6 +34,7 @@ from trainyard.ports import (
     CommandResult,
     Config,
     DeadLetter,
+    Directory,
     Page,
     Ports,
     Product,
@@ -657,6 +659,31 @@ class MemoryBlobs:
         )
 
 
+class MemoryDirectories:
+    """ports.Directories over the blobs."""
+
+    def __init__(self, blobs: MemoryBlobs) -> None:
+        self._blobs = blobs
+
+    def clusters(self) -> list[str]:
+        parts = [key.split("/") for key in self._blobs.objects if key.startswith("directories/")]
+        return sorted({part[1] for part in parts})
+
+    def of(self, cluster: str) -> list[Directory]:
+        top = places.directories_prefix(cluster)
+        keys = [key for key in self._blobs.objects if key.startswith(top)]
+        runs = {key.removeprefix(top).split("/")[0] for key in keys}
+        return [Directory(cluster, run) for run in sorted(runs)]
+
+    def delete(self, directory: Directory, most: int) -> int:
+        top = places.directory_prefix(directory.cluster, directory.run_id)
+        parts = tuple(f"{top}{part}/" for part in PARTS)
+        keys = sorted(key for key in self._blobs.objects if key.startswith(parts))[:most]
+        for key in keys:
+            del self._blobs.objects[key]
+        return len(keys)
+
+
 class MemoryUploads:
     """ports.Uploads over the blobs: `at` says when an object was uploaded."""
 
@@ -824,6 +851,7 @@ class World:
     uploads: MemoryUploads = field(init=False)
     sources: MemorySources = field(default_factory=MemorySources)
     exports: MemoryExports = field(init=False)
+    directories: MemoryDirectories = field(init=False)
     executions: MemoryExecutions = field(default_factory=MemoryExecutions)
     dead_letters: MemoryDeadLetters = field(default_factory=MemoryDeadLetters)
     secrets: MemorySecrets = field(default_factory=MemorySecrets)
@@ -838,6 +866,7 @@ class World:
         self.backend = MemoryBackend(self.clock, "test", commands=self.commands)
         self.uploads = MemoryUploads(self.blobs, self.clock)
         self.exports = MemoryExports(self.blobs)
+        self.directories = MemoryDirectories(self.blobs)
         wrap = self.fuse.wrap
         self.ports = Ports(
             runs=wrap(self.runs), clusters=wrap(self.clusters), waits=wrap(self.waits),
@@ -845,6 +874,7 @@ class World:
             networks=wrap(self.networks),
             backends={"hyperpod": wrap(self.backend)},
             blobs=wrap(self.blobs), uploads=wrap(self.uploads), exports=wrap(self.exports),
+            directories=wrap(self.directories),
             sources=wrap(self.sources), executions=wrap(self.executions),
             dead_letters=wrap(self.dead_letters), secrets=wrap(self.secrets), prices=MemoryPrices(),
             metrics=self.metrics, clock=self.clock, ids=self.ids,

@@ -15,6 +15,10 @@ def refusal(code: str) -> ClientError:
     return ClientError({"Error": {"Code": code, "Message": code}}, "call")
 
 
+def _etag(body: bytes) -> str:
+    return hashlib.md5(body, usedforsecurity=False).hexdigest()
+
+
 class Body(io.BytesIO):
     def iter_chunks(self, size: int) -> Iterator[bytes]:
         while block := self.read(size):
@@ -26,6 +30,8 @@ class S3Client:
 
     def __init__(self, before: Callable[[str, str], None] = lambda _name, _key: None) -> None:
         self.objects: dict[str, bytes] = {}
+        #: What was said of each object that went up in parts.
+        self.beside: dict[str, dict[str, str]] = {}
         self.before = before
         self._uploads: dict[str, dict[int, bytes]] = {}
 
@@ -35,10 +41,12 @@ class S3Client:
         self.objects[Key] = Body
         return {}
 
-    def get_object(self, *, Bucket: str, Key: str) -> Any:
+    def get_object(self, *, Bucket: str, Key: str, IfMatch: str = "") -> Any:
         self.before("get", Key)
         if Key not in self.objects:
             raise refusal("NoSuchKey")
+        if IfMatch not in ("", _etag(self.objects[Key])):
+            raise refusal("PreconditionFailed")
         return {"Body": Body(self.objects[Key])}
 
     def delete_object(self, *, Bucket: str, Key: str) -> Any:
@@ -52,10 +60,18 @@ class S3Client:
     def paginate(self, *, Bucket: str, Prefix: str) -> Iterator[Any]:
         self.before("list", Prefix)
         keys = sorted(key for key in self.objects if key.startswith(Prefix))
-        yield {"Contents": [{"Key": key, "Size": len(self.objects[key])} for key in keys]}
+        found = {key: self.objects[key] for key in keys}
+        yield {
+            "Contents": [
+                {"Key": key, "Size": len(body), "ETag": _etag(body)} for key, body in found.items()
+            ]
+        }
 
-    def create_multipart_upload(self, *, Bucket: str, Key: str, ChecksumAlgorithm: str) -> Any:
+    def create_multipart_upload(
+        self, *, Bucket: str, Key: str, ChecksumAlgorithm: str, Metadata: dict[str, str]
+    ) -> Any:
         self.before("create", Key)
+        self.beside[Key] = Metadata
         self._uploads[Key] = {}
         return {"UploadId": Key}
 

@@ -223,6 +223,10 @@ class ClusterBase(Strict, ABC):
         """The same without what `with_filesystems` added."""
         return self
 
+    def reached_filesystems(self) -> Mapping[str, str]:
+        """Ids of filesystems of FSx that its jobs mount by themselves, by the field of each."""
+        return {}
+
     @property
     def subnets(self) -> Sequence[str]:
         """Where its nodes may be, whichever way it is made; () = the stack's."""

@@ -187,6 +187,16 @@ class WatchWarned(RunEvent):
     reason: str
 
 
+class CodeFetched(RunEvent):
+    """The commit of `job.git` was fetched by the run's own job, and every attempt has its files."""
+
+    commit: str
+    url: str
+    ref: str
+    files: int = Field(ge=0)
+    submodules: int = Field(default=0, ge=0, description="which are not fetched")
+
+
 class ResultsSynced(RunEvent):
     """What the run has so far is in S3: for the first time, or again after a failure was told."""
 
@@ -455,7 +465,7 @@ AGENT_EVENTS: dict[str, type[AgentEvent]] = {
     for cls in (
         ClusterReady, AttemptQueued, AttemptStarted, AttemptStepped, CheckpointCommitted,
         CheckpointRejected, CheckpointPruned, CheckpointRestored, WatchWarned,
-        ResultsSynced, SyncFailed, RunRestored, AttemptEnded,
+        CodeFetched, ResultsSynced, SyncFailed, RunRestored, AttemptEnded,
         NodeLost, NodeReturned, NodesChanged, AgentSilent, AgentBack, NodeUnhealthy,
         ExportFinished, ClusterHeartbeat,
     )

@@ -90,6 +90,9 @@ SYNC_HELD = ".sync-held"
 #: Of the data bucket: the directories of runs whose nodes share no filesystem, by cluster and run.
 #: Below a run's are the names of a run's directory: CHECKPOINTS, FINAL, OUTPUT, WORK, ATTEMPTS.
 DIRECTORIES = "directories"
+#: There, beside an object that was sent in parts: the SHA-256 of the whole in hex, and the bytes of
+#: each part but the last.
+SHA256_BESIDE, PART_BYTES_BESIDE = "sha256", "part-bytes"
 #: Below a run's prefix, and of the data bucket: the trees and packs that runs keep.
 CODE = "code"
 #: Of the data bucket: the names of data that people uploaded.
@@ -205,6 +208,13 @@ def sync_manifest(number: int) -> str:
 def code_prefix(run: str) -> str:
     """Where a run keeps the tree and packs of its upload, below a `run_prefix`."""
     return f"{run}/{CODE}"
+
+
+def start_prefix(run: str) -> str:
+    """Where a run of training jobs finds the checkpoint of another run with which it begins, below
+    a `run_prefix`; ends with a slash. The checkpoint has the name that it had there.
+    """
+    return f"{run}/start/"
 
 
 def fetched_prefix(run: str) -> str:

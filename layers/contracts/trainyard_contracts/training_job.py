@@ -49,19 +49,12 @@ NOT_FOR_RUNS: Mapping[str, str] = {
     "and verified; remove it",
     "cluster.spec.environment": "the container's image brings its Python; name an image that has "
     "what the job needs",
-    "cluster.spec.jobInputs": "data come by cluster.spec.channels; remove it",
     "job.partition": "a training job has no partitions; remove it",
     "job.image": "the container is that of cluster.spec.image or cluster.spec.framework; remove it",
-    "job.git": f"{_NO_AGENT} to fetch it; give job.workdir",
     "job.pythonEnvironment": "the nodes share no filesystem to build it on; name an image "
     "(cluster.spec.image) that has the packages",
-    "inputs": "data come by cluster.spec.channels; remove it",
     "checkpoint.directory": "checkpoints lie in the data bucket; remove it",
-    "checkpoint.watch": f"{_NO_AGENT} to watch files; let the program save by trainyard_job",
-    "checkpoint.startFrom": f"{_NO_AGENT} to bring another run's checkpoint; use a cluster of "
-    "backend 'hyperpod'",
     "progress": f"{_NO_AGENT} to read logs; let the program report its steps by trainyard_job",
-    "export.everySeconds": "each checkpoint is in S3 as soon as it is committed; remove it",
 }
 
 
@@ -319,6 +312,18 @@ class TrainingJobClusterSpec(ClusterBase):
     @property
     def filesystems(self) -> Collection[str]:
         return {one.file_system.file_system_id for one in self.channels if one.file_system}
+
+    def reached_filesystems(self) -> Mapping[str, str]:
+        return {
+            f"channels.{at}.fileSystem.fileSystemId": one.file_system.file_system_id
+            for at, one in enumerate(self.channels)
+            if one.file_system is not None and one.file_system.type == "FSxLustre"
+        }
+
+    @property
+    def subnets(self) -> Sequence[str]:
+        """Without any the nodes are in a network of AWS's own."""
+        return self.network.subnet_ids if self.network is not None else ()
 
     def read_buckets(self) -> Mapping[str, str]:
         channels = {

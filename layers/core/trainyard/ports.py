@@ -347,6 +347,8 @@ class SeenFilesystem:
     dns_name: str = ""
     mount_name: str = ""
     vpc: str = ""
+    #: One of those from which it is reached; a filesystem lies in its zone.
+    subnet: str = ""
     failure_message: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
     created_at: datetime | None = None
@@ -636,6 +638,34 @@ class Exports(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Directory:
+    """Of a run whose nodes share no filesystem, in the data bucket."""
+
+    cluster: str
+    run_id: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.cluster}/{self.run_id}"
+
+
+class Directories(Protocol):
+    """The directories of runs that are in the data bucket."""
+
+    def clusters(self) -> Sequence[str]:
+        """The clusters whose runs have any."""
+        ...
+
+    def of(self, cluster: str) -> Sequence[Directory]: ...
+
+    def delete(self, directory: Directory, most: int) -> int:
+        """Delete at most so many objects of what an export takes of it, manifests first; how many
+        were deleted.
+        """
+        ...
+
+
 class Executions(Protocol):
     """State machines."""
 
@@ -829,6 +859,7 @@ class Ports:
     uploads: Uploads
     sources: Sources
     exports: Exports
+    directories: Directories
     executions: Executions
     dead_letters: DeadLetters
     secrets: Secrets

@@ -25,6 +25,7 @@ def build(settings: Settings) -> Ports:
     from trainyard.aws.clock import SystemClock, Ulids
     from trainyard.aws.clusters import TableClusters
     from trainyard.aws.dead_letters import QueueDeadLetters
+    from trainyard.aws.directories import S3Directories
     from trainyard.aws.executions import StateMachines
     from trainyard.aws.exports import S3Exports
     from trainyard.aws.filesystems import TableFilesystems
@@ -56,6 +57,7 @@ def build(settings: Settings) -> Ports:
         uploads=S3Uploads(s3, settings.data_bucket),
         sources=S3Sources(s3),
         exports=S3Exports(s3, settings.data_bucket),
+        directories=S3Directories(s3, settings.data_bucket),
         executions=StateMachines(Lazy("stepfunctions", settings.region), _machines(settings)),
         dead_letters=QueueDeadLetters(Lazy("sqs", settings.region), settings.dead_letters_url),
         secrets=SecretKeys(Lazy("secretsmanager", settings.region), settings.stage),

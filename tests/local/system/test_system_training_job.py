@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 import yaml
 from tests.support.job_cloud import skip_where_there_are_no_hosts
+from tests.support.repositories import Repository
 from tests.support.repository import ROOT
 from tests.support.system import Json, System
+
+from trainyard_cli.problems import ApiProblem
 
 IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:2.9.0-cpu-py311-sagemaker"
 pytestmark = pytest.mark.usefixtures("_hosts")
@@ -50,6 +54,12 @@ def weights(system: System, run_id: str) -> dict[str, str]:
         for one in json.loads(body)["objects"]
         if one["key"].startswith("final/") and not one["key"].endswith("manifest.json")
     }
+
+
+def exported(system: System, run_id: str, name: str) -> bytes:
+    key = f"{system.export_prefix(run_id)}{name}"
+    body = system.aws("s3").get_object(Bucket=system.local["bucket"], Key=key)["Body"].read()
+    return bytes(body)
 
 
 def trained(system: System, name: str, nodes: int, steps: int) -> str:
@@ -167,6 +177,87 @@ if attempt == "1":
 
     names = [key.rpartition("/")[2] for key in system.exported(run_id) if "/output/" in key]
     assert names == ["seen-1.txt", "seen-2.txt"], system.story(run_id)
-    key = f"{system.export_prefix(run_id)}output/seen-2.txt"
-    body = system.aws("s3").get_object(Bucket=system.local["bucket"], Key=key)["Body"].read()
-    assert b"seen-1.txt" in body
+    assert b"seen-1.txt" in exported(system, run_id, "output/seen-2.txt")
+
+
+READS = """
+import os, pathlib
+found = sorted(path for path in pathlib.Path("data").rglob("*") if path.is_file())
+out = pathlib.Path(os.environ["TRAINYARD_OUTPUT_DIR"])
+out.joinpath("found.txt").write_text(" ".join(f"{path}={path.read_text()}" for path in found))
+"""
+
+
+def test_a_program_finds_the_data_that_its_run_names_and_a_run_may_read_no_other(
+    system: System,
+) -> None:
+    s3 = system.aws("s3")
+    s3.create_bucket(Bucket="sagemaker-of-jobs")
+    for key in ("v1/a.txt", "v1/deep/b.txt", "v2/c.txt"):
+        s3.put_object(Bucket="sagemaker-of-jobs", Key=key, Body=key[-5:].encode())
+    spec = jobs_of(jobInputs=["s3://sagemaker-of-jobs/v1/"])
+    wanted = [{"source": "s3://sagemaker-of-jobs/v1/", "path": "data"}]
+    with pytest.raises(ApiProblem, match="name it in jobInputs"):
+        system.submit("other", program(READS), spec, inputs=[
+            {"source": "s3://sagemaker-of-jobs/v2/", "path": "data"}
+        ])  # fmt: skip
+
+    run_id = system.submit("reads", program(READS), spec, inputs=wanted)
+
+    system.ended(run_id, "Succeeded", 180)
+    assert exported(system, run_id, "output/found.txt") == b"data/a.txt=a.txt data/deep/b.txt=b.txt"
+    # Data are never exported.
+    assert not [key for key in system.exported(run_id) if "/data/" in key], system.story(run_id)
+
+
+def test_a_run_begins_with_the_checkpoint_of_another_and_ends_with_the_same_weights(
+    system: System,
+) -> None:
+    every = {"everySteps": 10, "keep": 9}
+    older = system.submit("older", ddp(2, 40), jobs_of(2), checkpoint=every)
+    system.ended(older, "Succeeded", 240)
+    step = min(found["step"] for found in system.whole(older))
+    assert 0 < step < 40
+
+    begin = {**every, "startFrom": {"run": older, "step": step}}
+    newer = system.submit("newer", ddp(2, 40), jobs_of(2), checkpoint=begin)
+
+    run = system.ended(newer, "Succeeded", 240)
+    assert run["attempts"][0]["resumedFrom"] == step, system.story(newer)
+    assert weights(system, newer) == weights(system, older) != {}
+    assert step in [found["step"] for found in system.whole(newer)]
+
+
+def test_the_commit_of_a_repository_runs_in_every_attempt_whatever_becomes_of_its_branch(
+    system: System, tmp_path: Path
+) -> None:
+    text = """
+import os, pathlib
+out = pathlib.Path(os.environ["TRAINYARD_OUTPUT_DIR"])
+out.joinpath(f"of-attempt-{os.environ['TRAINYARD_ATTEMPT']}").write_text("one")
+if os.environ["TRAINYARD_ATTEMPT"] == "1":
+    raise RuntimeError("once")
+"""
+    source = Repository(tmp_path / "r.git")
+    commit = source.commit({"train.py": text.encode()})
+    # A container of the local cloud reaches no server; it reads the repository as a channel.
+    s3 = system.aws("s3")
+    s3.create_bucket(Bucket="sagemaker-repository")
+    for path in filter(Path.is_file, source.path.rglob("*")):
+        key = f"r.git/{path.relative_to(source.path).as_posix()}"
+        s3.put_object(Bucket="sagemaker-repository", Key=key, Body=path.read_bytes())
+    s3.put_object(Bucket="sagemaker-repository", Key="r.git/refs/tags/.keep", Body=b"")
+    channel = {"name": "code", "s3": {"uri": "s3://sagemaker-repository/r.git/"}}
+    job = {
+        "nodes": 2,
+        "script": "train.py",
+        "git": {"url": "/opt/ml/input/data/code", "ref": "main"},
+    }
+
+    run_id = system.submit("git", job, jobs_of(2, channels=[channel]))
+
+    system.ended(run_id, "Succeeded", 240)
+    assert exported(system, run_id, "output/of-attempt-2") == b"one", system.story(run_id)
+    said = [entry["message"] for entry in system.timeline(run_id, "CodeFetched")]
+    assert said == [f"The run's code is commit {commit} of /opt/ml/input/data/code (main)."]
+    assert not [key for key in system.exported(run_id) if key.endswith("train.py")]

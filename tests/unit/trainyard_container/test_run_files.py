@@ -136,7 +136,6 @@ def test_another_bundle_than_the_submitted_one_is_refused(tmp_path: Path) -> Non
     ("job", "words"),
     [
         ({"image": {"name": "a/b:1"}}, "job.image: .* cluster.spec.image"),
-        ({"git": {"url": "https://h/r", "ref": "main", "prefix": "p"}}, "job.git: .*job.workdir"),
         ({"inputs": [{"path": "data", "mounted": "/mnt/b"}]}, "inputs: nothing is mounted"),
     ],
 )
@@ -145,28 +144,3 @@ def test_what_only_an_agent_does_is_refused_in_words(
 ) -> None:
     with pytest.raises(Unfit, match=words):
         lay_out(tmp_path, S3Client(), **job)
-
-
-def bring(tmp_path: Path, client: S3Client, *inputs: dict[str, Any]) -> Path:
-    where = bundle(client, surroundings(tmp_path), inputs=list(inputs))
-    read = run_files.read_bundle(where, Store(client, "data", patience_seconds=0))
-    run_files.bring_inputs(where, read, lambda name: Store(client, name, patience_seconds=0))
-    return where.run_dir / "work"
-
-
-def test_inputs_are_copied_from_s3_or_unpacked_from_an_upload(tmp_path: Path) -> None:
-    client = S3Client()
-    client.objects |= {"corpus/a/1.txt": b"one", "corpus/2.txt": b"two", "corpus/a/": b""}
-    code = {"tree": upload(client), "prefix": "code"}
-    own, absolute = tmp_path / "scratch", str(tmp_path / "scratch")
-    copied = {"path": "data/corpus", "source": "s3://bucket/corpus/"}
-    work = bring(tmp_path, client, copied, {"path": absolute, "code": code})
-    assert (work / "data/corpus/a/1.txt").read_text() == "one"
-    assert (work / "data/corpus/2.txt").read_text() == "two"
-    assert (own / "a.py").exists()
-
-
-def test_an_input_without_objects_is_named(tmp_path: Path) -> None:
-    nothing = {"path": "data", "source": "s3://bucket/nothing/"}
-    with pytest.raises(Unfit, match="there is nothing below s3://bucket/nothing/"):
-        bring(tmp_path, S3Client(), nothing)

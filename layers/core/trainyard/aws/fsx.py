@@ -233,6 +233,7 @@ def _seen(answer: Mapping[str, Any]) -> SeenFilesystem:
         dns_name=str(answer.get("DNSName", "")),
         mount_name=str((answer.get("LustreConfiguration") or {}).get("MountName", "")),
         vpc=str(answer.get("VpcId", "")),
+        subnet=str(next(iter(answer.get("SubnetIds") or []), "")),
         failure_message=_message(answer),
         tags={tag["Key"]: tag["Value"] for tag in answer.get("Tags") or []},
         created_at=answer.get("CreationTime"),

@@ -17,6 +17,7 @@ from trainyard.domain.nodes import enough_nodes
 from trainyard.domain.problems import problem
 from trainyard.domain.records import Action, Attempt, Problem
 from trainyard.domain.words import signals, taken_back_sentence
+from trainyard_contracts.diagnosis import is_consequence
 from trainyard_contracts.events import AttemptEnded, Fact, NodeEvidence, NodeLost
 
 #: A program that reports no steps and ended within this time did no work yet; one that ran for
@@ -123,14 +124,38 @@ def _seems_lost(draft: Draft, attempt: Attempt) -> Finding | None:
 
 
 def job_lost(draft: Draft, attempt: Attempt) -> Finding | None:
-    """The backend says that a node of the job, or the backend itself, failed: no error of the
-    program's, whatever the other nodes saw of it.
+    """The backend says that a node of the job, or the backend itself, failed.
+
+    Whatever the other nodes saw of that is no error of the program's. But what can only be the
+    program's own, or comes again at the same place, is judged as that.
     """
-    over = draft.book.job_end_of(attempt)
-    if over is None or over.how != "host-lost":
+    over, end = draft.book.job_end_of(attempt), _end(draft, attempt)
+    if over is None or over.how != "host-lost" or (end is not None and _is_the_programs(end)):
         return None
     because = f"AWS lost job {over.job_id}, not the program's doing: {_sentence(over.reason)}"
-    return Finding("node-lost", over, because, outcome="lost", resume_as="Resuming on other nodes")
+    said = _met_beside_a_loss(draft, attempt, end)
+    if said is not None and sum(one.error_signature == said for one in draft.incidents) > 0:
+        return None
+    resume_as = "Resuming on other nodes"
+    return Finding("node-lost", over, because, outcome="lost", signature=said, resume_as=resume_as)
+
+
+def _is_the_programs(end: AttemptEnded) -> bool:
+    """No loss of another node makes a program say this."""
+    if end.outcome != "failed" or is_consequence(end.error or ""):
+        return False
+    crashed = end.error_kind == "signal" and end.signal in _CRASHES
+    return crashed or end.error_kind in ("python-error", "out-of-memory")
+
+
+def _met_beside_a_loss(draft: Draft, attempt: Attempt, end: AttemptEnded | None) -> str | None:
+    """The signature of an error that may come from the loss, or may not; None if there is none."""
+    told = end is not None and end.outcome == "failed" and end.exit_code is not None
+    if end is None or not told or end.error_kind not in (None, "unknown", "checkpoint"):
+        return None
+    if is_consequence(end.error or ""):
+        return None
+    return _signature(end, end.error or f"exit code {end.exit_code}", _place(draft, attempt, end))
 
 
 def no_capacity(draft: Draft, attempt: Attempt) -> Finding | None:
@@ -281,10 +306,8 @@ def worker_process(draft: Draft, attempt: Attempt) -> Finding | None:
         sign, place = f"signal {end.signal}", _place(draft, attempt, end)
         return _same_error(draft, end, "worker-process", sign, because, place, node)
     crash = _crash(draft, attempt, end)
-    if any(one.error_signature == crash and one.node != node for one in draft.incidents if crash):
-        sign, place = f"signal {end.signal}", _place(draft, attempt, end)
-        because = f"{because} It was so on another node, too, {place}."
-        return _program_crashes(end, because, f"'{sign}' came on two nodes {place}.", crash, node)
+    if (found := _crashed_elsewhere(draft, attempt, end, because)) is not None:
+        return found
     repeats = sum(
         incident.cause == "worker-process" and incident.node == node for incident in draft.incidents
     )
@@ -303,6 +326,25 @@ def worker_process(draft: Draft, attempt: Attempt) -> Finding | None:
         exclude=[node],
         resume_as="Starting again on other nodes",
     )
+
+
+def _crashed_elsewhere(
+    draft: Draft, attempt: Attempt, end: AttemptEnded, because: str
+) -> Finding | None:
+    """The end, where the same crash came at the same place on another node, or in another job:
+    nodes that come with their job are others in each, whatever their names.
+    """
+    crash, node = _crash(draft, attempt, end), end.failed_node
+    if crash is None:
+        return None
+    job = draft.book.job_end_of(attempt) is not None
+    before = [one for one in draft.incidents if one.error_signature == crash]
+    if not any(job or one.node != node for one in before):
+        return None
+    place, where = _place(draft, attempt, end), "in another job" if job else "on another node"
+    detail = f"'signal {end.signal}' came {'in two jobs' if job else 'on two nodes'} {place}."
+    because = f"{because} It was so {where}, too, {place}."
+    return _program_crashes(end, because, detail, crash, node)
 
 
 #: What a program does to itself: SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV.
@@ -370,7 +412,7 @@ def _same_error(
     node: str | None = None,
 ) -> Finding:
     """One more attempt, or the end: the same error came `sameErrorLimit` times at one place."""
-    signature = f"{end.error_kind or 'unknown'}|{error}|{place}"
+    signature = _signature(end, error, place)
     count = 1 + sum(incident.error_signature == signature for incident in draft.incidents)
     if count < draft.run.spec.recovery.same_error_limit + _coarse(end):
         return Finding(
@@ -389,6 +431,10 @@ def _same_error(
         stop="failed",
         problem=problem(code, detail),
     )
+
+
+def _signature(end: AttemptEnded, error: str, place: str) -> str:
+    return f"{end.error_kind or 'unknown'}|{error}|{place}"
 
 
 def _coarse(end: AttemptEnded) -> int:

@@ -107,6 +107,14 @@ def _restored(event: events.CheckpointRestored) -> str:
     )
 
 
+def _code(event: events.CodeFetched) -> str:
+    ref = "" if event.ref == event.commit else f" ({event.ref})"
+    left = (
+        f" Its {counted(event.submodules, 'submodule')} are left out." if event.submodules else ""
+    )
+    return f"The run's code is commit {event.commit} of {event.url}{ref}.{left}"
+
+
 def _synced(event: events.ResultsSynced) -> str:
     step = f", newest checkpoint of step {event.last_step}" if event.last_step is not None else ""
     left = f" {counted(event.left_out, 'file')} are not copied." if event.left_out else ""
@@ -264,6 +272,7 @@ KINDS: dict[type[Fact], Kind] = {
     events.CheckpointPruned: _kind(_pruned),
     events.CheckpointRestored: _kind(_restored),
     events.WatchWarned: _kind(lambda event: event.reason),
+    events.CodeFetched: _kind(_code),
     events.ResultsSynced: _kind(_synced),
     events.SyncFailed: _kind(_sync_failed),
     events.RunRestored: _kind(_brought_back),

@@ -273,6 +273,11 @@ class Run(Record):
         default="", description="why its own cluster was kept although the policy says to delete it"
     )
     cluster_deleted: bool = False
+    directory_deleted_at: datetime | None = Field(
+        default=None,
+        description="when its directory in S3 was deleted, as its verified export has everything; "
+        "null if it was not, or the run's nodes share a filesystem",
+    )
     waiting_since: datetime | None = Field(
         default=None, description="when the run began to wait for a node"
     )

@@ -239,6 +239,9 @@ class RunView(View):
         description="generation of its own cluster that this life uses"
     )
     cluster_deleted: bool
+    directory_deleted_at: datetime | None = Field(
+        description="when its directory in S3 was deleted, as its verified export has everything"
+    )
     filesystem: str = Field(
         description=(
             "what the run's last attempt wrote lies on this filesystem: its DNS name and mount name"

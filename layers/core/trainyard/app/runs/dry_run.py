@@ -9,6 +9,7 @@ from typing import Any
 from trainyard.app.clusters.change_cluster import plan_update
 from trainyard.app.clusters.create_cluster import check_spec, check_standing
 from trainyard.app.clusters.zones import zones_of
+from trainyard.app.filesystems import reached
 from trainyard.app.filesystems.attach import mounted
 from trainyard.app.filesystems.attach import warnings as filesystem_warnings
 from trainyard.app.runs.inputs import check_inputs
@@ -135,7 +136,12 @@ def dry_run_cluster(
         dict(request.files),
         None,
         first.hourly_usd,
-        [*request.warnings, *unpriced, *filesystem_warnings(ports, spec)],
+        [
+            *request.warnings,
+            *unpriced,
+            *filesystem_warnings(ports, spec),
+            *reached.warnings(ports, spec),
+        ],
         [way for way, _ in plans] if ways else [],
         first.backend,
         first.zones,

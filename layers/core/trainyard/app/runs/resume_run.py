@@ -34,6 +34,14 @@ def resume_run(ports: Ports, run_id: str, filesystem: str | None = None) -> Run:
         return _active(ports, run)
     if run.status == "Succeeded":
         raise RunFinished(f"Run {run_id} succeeded; there is nothing to resume.")
+    if run.directory_deleted_at is not None:
+        raise WrongState(
+            f"The directory in S3 of run {run_id} was deleted at "
+            f"{run.directory_deleted_at:%Y-%m-%d %H:%M} UTC, since the run was over for long. Its "
+            "export has what was in it.",
+            next_step="Begin a new run with its checkpoint: trainyard run rerun "
+            f"{run_id} --from-checkpoint STEP.",
+        )
     run = _where_it_trained(ports, run)
     if filesystem is not None:
         run = _moved(run, filesystem)

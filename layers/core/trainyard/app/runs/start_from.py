@@ -41,10 +41,40 @@ def check_start(ports: Ports, spec: RunSpec, cluster: Cluster | None) -> Start |
             f"run {source.id} has no whole checkpoint at step {asked.step}; it has {there}{more}",
         )
     newest = max(mine, key=lambda found: found.attempt)
+    made = spec.cluster.spec
+    if made is not None and made.nodes_come_with_jobs:
+        place = _in_s3(ports, source, newest)
+        return Start(run_id=source.id, path=newest.path, step=newest.step, export=place)
     export = _exported(ports, source, newest, cluster) if cluster else ""
     if not export:
         _check_filesystem(ports, source, _filesystem(ports, spec, cluster))
     return Start(run_id=source.id, path=newest.path, step=newest.step, export=export)
+
+
+def _in_s3(ports: Ports, source: Run, found: Checkpoint) -> str:
+    """Where S3 has it: in the directory of a run of training jobs, or in a verified export.
+
+    Nodes that come with jobs share no filesystem. Raises InvalidRequest.
+    """
+    name = found.path.rpartition("/")[2]
+    if not places.is_own_checkpoint(found.path):
+        raise _wrong(
+            ".step",
+            f"run {source.id} saved that checkpoint in its program's own way, which a training job "
+            "does not put back; use a cluster with that run's filesystem",
+        )
+    there = [f"{places.directory_prefix(source.cluster_name, source.id)}{found.path}"]
+    if source.export is not None and source.export.state == "verified":
+        there.append(f"{source.export_prefix}{places.CHECKPOINTS}/{name}")
+    for place in there:
+        if ports.blobs.head(f"{place}/{places.CHECKPOINT_MANIFEST}") is not None:
+            return place
+    raise _wrong(
+        ".run",
+        f"S3 does not have step {found.step} of run {source.id}, and training jobs read nothing "
+        f"else; export it first (trainyard run export {source.id}, with export.checkpoints 'all'), "
+        "or use a cluster with that run's filesystem",
+    )
 
 
 def _exported(ports: Ports, source: Run, found: Checkpoint, cluster: Cluster) -> str:

@@ -10,8 +10,10 @@ import json
 
 from trainyard.app.clusters.cluster_use import resting
 from trainyard.app.clusters.create_cluster import check_spec
+from trainyard.app.filesystems import reached
 from trainyard.app.filesystems.attach import mounted
 from trainyard.app.filesystems.attach import warnings as filesystem_warnings
+from trainyard.app.filesystems.reached import check_reached
 from trainyard.app.runs.inputs import check_inputs
 from trainyard.app.runs.start_from import check_start
 from trainyard.app.runs.uploads import check_code
@@ -93,7 +95,11 @@ def _new_run(
 
 def _of_its_cluster(ports: Ports, spec: RunSpec) -> list[str]:
     given = [one for one in (spec.cluster.spec, *spec.cluster.otherwise) if one is not None]
-    return [words for one in given for words in filesystem_warnings(ports, one)]
+    return [
+        words
+        for one in given
+        for words in (*filesystem_warnings(ports, one), *reached.warnings(ports, one))
+    ]
 
 
 def start_run(ports: Ports, run: Run) -> None:
@@ -123,6 +129,7 @@ def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
         for prefix, one in {"cluster.spec.": spec.cluster.spec, **others}.items():
             check_spec(ports, one, prefix)
             mounted(ports, one, prefix)
+            check_reached(ports, one, prefix)
         return None
     assert spec.cluster.name is not None
     try:

@@ -21,6 +21,7 @@ from trainyard.app.runs.submit_run import start_run
 from trainyard.app.sweep.archives import archive_step
 from trainyard.app.sweep.ask_backends import Unanswered, ask_each
 from trainyard.app.sweep.cluster_changes import cluster_change
+from trainyard.app.sweep.directories import directories, old_directory
 from trainyard.app.sweep.filesystems import filesystem_step, filesystems, unknown_filesystem
 from trainyard.app.sweep.filesystems import unknown as unknown_filesystems
 from trainyard.app.sweep.orphans import REMEDY, Suspect, suspects
@@ -37,7 +38,7 @@ from trainyard.domain.facts import Book, ClusterLost, IdleAndSilent, job_ended
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.records import Cluster, Run, TimelineEntry, Wait
 from trainyard.domain.states import BackendStatus, NodeState
-from trainyard.ports import DeadLetter, Ports, Remains, SeenFilesystem
+from trainyard.ports import DeadLetter, Directory, Ports, Remains, SeenFilesystem
 from trainyard_contracts.commands import Cancel, JobState, Status, answer_of
 from trainyard_contracts.events import ClusterHeartbeat, ExportFinished
 
@@ -88,7 +89,15 @@ def _failed(subject: str, error: TrainyardError) -> Swept:
 
 
 def _name(
-    item: Wait | Run | Cluster | Suspect | Remains | DeadLetter | Filesystem | SeenFilesystem,
+    item: Wait
+    | Run
+    | Cluster
+    | Suspect
+    | Remains
+    | DeadLetter
+    | Filesystem
+    | SeenFilesystem
+    | Directory,
 ) -> str:
     if isinstance(item, DeadLetter):
         return item.body[:200]
@@ -510,5 +519,6 @@ DUTIES: tuple[
     (_clusters, unneeded_wait),
     (filesystems, filesystem_step),
     (unknown_filesystems, unknown_filesystem),
+    (directories, old_directory),
     (_letters, dead_letter),  # last: an event that made on-fact fail may make the sweep fail, too
 )

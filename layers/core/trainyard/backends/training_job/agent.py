@@ -7,12 +7,12 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from time import sleep
+from time import monotonic, sleep
 from typing import Any
 
 from pydantic import ValidationError
 
-from trainyard.backends.training_job import states
+from trainyard.backends.training_job import starting, states
 from trainyard.backends.training_job.deployment import JobDeployment
 from trainyard.backends.training_job.directory import S3Directory
 from trainyard.backends.training_job.exporting import Exporter, ExportImpossible
@@ -27,7 +27,7 @@ from trainyard.domain import errors
 from trainyard.domain.records import Cluster
 from trainyard.ports import Blobs, Clock, CommandResult
 from trainyard_contracts import commands, places
-from trainyard_contracts.files import JobBundle
+from trainyard_contracts.files import BundleStart, JobBundle
 
 #: A job that must end first is looked at this often, until this much of a command's time is left.
 LOOK_SECONDS = 5.0
@@ -88,9 +88,11 @@ class JobAgent:
     def _submit(
         self, cluster: Cluster, given: commands.Submit, timeout_seconds: float
     ) -> commands.Submitted:
-        self._bundle(given)
+        bundle = self._bundle(given)
         name = self.deployment.job_name(given.run, given.attempt)
         self._end_earlier(given.run, name, timeout_seconds)
+        if bundle.start_from is not None:
+            self._bring_start(cluster, bundle.run_id, bundle.start_from, timeout_seconds)
         archive = self.source()
         key = self.deployment.source_key(cluster, archive.name)
         if self.blobs.head(key) is None:
@@ -146,6 +148,22 @@ class JobAgent:
         words = f"job {others[0]} of an earlier attempt is still ending"
         raise Refused("fetching", words)
 
+    def _bring_start(
+        self, cluster: Cluster, run_id: str, start: BundleStart, timeout_seconds: float
+    ) -> None:
+        """Raises Refused, also while S3 still copies."""
+        until = monotonic() + max(1.0, timeout_seconds - _SPARE_SECONDS)
+        run = places.run_prefix(places.runs_prefix(cluster.name), run_id)
+        target = f"{places.start_prefix(run)}{start.path.rpartition('/')[2]}/"
+        about = (self.s3, self.deployment.bucket, f"{start.export}/", target)
+        try:
+            done = starting.bring(*about, in_time=lambda: monotonic() < until)
+        except starting.NotThere as why:
+            words = f"checkpoint.startFrom: step {start.step} of {start.run_id} is not whole"
+            raise Refused("bundle-refused", f"{words}: {why}; name another step") from why
+        if not done:
+            raise Refused("fetching", "the checkpoint to start from is still being copied")
+
     def _submitted(self, cluster: Cluster, name: str, attempt: int) -> commands.Submitted:
         """Raises Refused where the job of this name was made for something else."""
         job = self.jobs.describe(name)
@@ -200,7 +218,7 @@ class JobAgent:
 #: What no training job can do, by the command's name.
 _NEVER: Mapping[str, str] = {
     "exclude": "AWS chooses the nodes of a training job: none can be left out",
-    "checkout": "job.git: no agent is on the nodes of a training job to fetch it; give job.workdir",
+    "checkout": "job.git: the first host of a training job fetches it",
     "nodes": "the nodes of a training job are listed by AWS, and their samples come with its "
     "heartbeats",
 }

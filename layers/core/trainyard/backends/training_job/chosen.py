@@ -43,6 +43,11 @@ def groups(files: Mapping[str, int]) -> list[str]:
     return sorted(mine, key=lambda group: _age(group) or (0, 0), reverse=True)
 
 
+def _series(group: str) -> str:
+    """Where a checkpoint lies beside others of its kind: the program's own have one each."""
+    return group.rpartition("/")[0]
+
+
 def choose(files: Mapping[str, int], manifests: Manifests, selection: str) -> Chosen:
     """`selection` is export.checkpoints: none, last or all."""
     whole = [
@@ -51,7 +56,8 @@ def choose(files: Mapping[str, int], manifests: Manifests, selection: str) -> Ch
         if group in manifests and _is_whole(group, files, manifests[group])
     ]
     checkpoints = [group for group in whole if group != places.FINAL]
-    kept = {"none": [], "last": checkpoints[:1]}.get(selection, checkpoints)
+    newest = list({_series(group): group for group in reversed(checkpoints)}.values())
+    kept = {"none": [], "last": newest}.get(selection, checkpoints)
     final = [places.FINAL] if places.FINAL in whole else []
     exported = [*kept, *final]
     hashes = {
@@ -60,7 +66,7 @@ def choose(files: Mapping[str, int], manifests: Manifests, selection: str) -> Ch
     return Chosen(
         files=dict(_files(files, exported)),
         hashes=hashes,
-        steps={group: manifests[group].step for group in kept},
+        steps={group: manifests[group].step for group in kept if _has_step(manifests[group])},
         final_model=bool(final),
     )
 
@@ -82,9 +88,17 @@ def _is_whole(group: str, files: Mapping[str, int], manifest: CheckpointManifest
     return all(files.get(f"{group}/{file.path}") == file.bytes for file in manifest.files)
 
 
+def _has_step(manifest: CheckpointManifest) -> bool:
+    """Of a program's own file it may only be known which copy it is."""
+    return manifest.watched is None or not manifest.watched.counted
+
+
 def _age(group: str) -> tuple[int, int] | None:
-    """Step and attempt of a checkpoint."""
+    """Step and attempt of a checkpoint; of a copy of a program's own, its number."""
     directory, _, name = group.rpartition("/")
+    copy = places.SAVE_NAME.match(name)
+    if directory.startswith(f"{places.WATCHED}/") and copy is not None:
+        return int(copy.group(1)), 0
     known = places.CHECKPOINT_NAME.match(name)
     if directory != places.CHECKPOINTS or known is None:
         return None

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainyard.aws.refusals import translated
+from trainyard.backends.training_job.large_copies import Begun, LargeCopy
 from trainyard.domain import errors
 
-#: CopyObject takes no more.
-MOST_BYTES_OF_A_COPY = 5 * 1024**3
 _MISSING = {"NoSuchKey": errors.BlobNotFound, "404": errors.BlobNotFound}
 
 
@@ -65,3 +64,8 @@ class S3Directory:
                 ChecksumAlgorithm="SHA256",
             )
         return str(answer["CopyObjectResult"].get("ChecksumSHA256") or "")
+
+    def large_copy(self, path: str, key: str, begun: Begun | None) -> LargeCopy:
+        """Of an object that S3 does not copy in one piece."""
+        known = begun or Begun(upload_id="")
+        return LargeCopy(self._s3, self._bucket, self._prefix + path, key, known)

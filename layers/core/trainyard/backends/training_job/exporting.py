@@ -7,16 +7,17 @@ on where the last one ended, or died.
 from __future__ import annotations
 
 import hashlib
-import json
 from base64 import b64decode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, ValidationError
 
+from trainyard.backends.training_job import large_copies
 from trainyard.backends.training_job.chosen import Chosen, choose, groups
-from trainyard.backends.training_job.directory import MOST_BYTES_OF_A_COPY, S3Directory
+from trainyard.backends.training_job.directory import S3Directory
+from trainyard.backends.training_job.large_copies import Begun, CopyImpossible
 from trainyard.domain.errors import BlobNotFound, RetryableError, TrainyardError
 from trainyard.ports import Blobs, Clock
 from trainyard_contracts import places
@@ -28,11 +29,17 @@ _AT_ONCE = 16
 _SPARE_SECONDS = 20.0
 #: What is done is kept this often; a copy that is made twice does no harm.
 _KEEP_SECONDS = 5.0
-_DONE: TypeAdapter[dict[str, ExportedObject]] = TypeAdapter(dict[str, ExportedObject])
 
 
 class ExportImpossible(Exception):
     """The export cannot be made; the message is for the person who asked for it."""
+
+
+class Progress(BaseModel):
+    """What earlier commands did of an export, by path."""
+
+    done: dict[str, ExportedObject] = {}
+    begun: dict[str, Begun] = {}
 
 
 class Exporter:
@@ -60,34 +67,60 @@ class Exporter:
         until = monotonic() + max(1.0, timeout_seconds - _SPARE_SECONDS)
         files = {found.path: found.bytes for found in self._directory.files()}
         chosen = choose(files, self._manifests(files, given.run), given.checkpoints)
-        done = self._done(given.export_id)
-        left = [path for path in chosen.files if path not in done]
-        _refuse_large(chosen, left)
-        if not self._copy(given.export_id, chosen, left, done, until):
+        progress = self._progress(given.export_id)
+        if not self._copy(given.export_id, chosen, progress, until):
+            self._keep(given.export_id, progress)
             return Exporting("paused")
-        return Exporting("finished", self._write_manifest(given.run, chosen, done))
+        return Exporting("finished", self._write_manifest(given.run, chosen, progress.done))
 
-    def _copy(
-        self,
-        export_id: str,
-        chosen: Chosen,
-        left: Sequence[str],
-        done: dict[str, ExportedObject],
-        until: float,
-    ) -> bool:
+    def _copy(self, export_id: str, chosen: Chosen, progress: Progress, until: float) -> bool:
         """Whether all is copied. What is done is kept soon: this process may die amid a copy."""
+        left = [path for path in chosen.files if path not in progress.done]
+        large = [path for path in left if chosen.files[path] > large_copies.MOST_BYTES_OF_A_COPY]
+        small = [path for path in left if path not in set(large)]
         kept_at = monotonic()
+
+        def in_time() -> bool:
+            nonlocal kept_at
+            now = monotonic()
+            if now >= until or now >= kept_at + _KEEP_SECONDS:
+                self._keep(export_id, progress)
+                kept_at = now
+            return now < until
+
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            for begin in range(0, len(left), _AT_ONCE):
-                now = monotonic()
-                if now >= until or now >= kept_at + _KEEP_SECONDS:
-                    self._keep(export_id, done)
-                    kept_at = now
-                if now >= until:
+            for begin in range(0, len(small), _AT_ONCE):
+                if not in_time():
                     return False
-                some = left[begin : begin + _AT_ONCE]
+                some = small[begin : begin + _AT_ONCE]
                 copied = pool.map(lambda path: self._copied(chosen, path), some)
-                done |= dict(zip(some, copied, strict=True))
+                progress.done |= dict(zip(some, copied, strict=True))
+        return all(self._copied_in_parts(chosen, path, progress, in_time) for path in large)
+
+    def _copied_in_parts(
+        self, chosen: Chosen, path: str, progress: Progress, in_time: Callable[[], bool]
+    ) -> bool:
+        """Whether the copy is whole. Raises ExportImpossible."""
+        copy = self._directory.large_copy(path, self._prefix + path, progress.begun.get(path))
+
+        def go_on() -> bool:
+            progress.begun[path] = copy.begun
+            return in_time()
+
+        try:
+            whole = copy.go_on(go_on)
+        except BlobNotFound:
+            raise _vanished(path) from None
+        except CopyImpossible as why:
+            raise ExportImpossible(f"{path} {why}") from why
+        if whole is None:
+            progress.begun[path] = copy.begun
+            return False
+        progress.begun.pop(path, None)
+        self._compare(chosen, path, whole.sha256)
+        progress.done[path] = ExportedObject(
+            key=path, bytes=whole.bytes, sha256=whole.sha256, checksum=whole.checksum
+        )
         return True
 
     def _manifests(self, files: Mapping[str, int], run_id: str) -> dict[str, CheckpointManifest]:
@@ -112,23 +145,25 @@ class Exporter:
         try:
             checksum = self._directory.copy(path, self._prefix + path)
         except BlobNotFound:
-            raise ExportImpossible(f"{path} was there a moment ago and is gone now") from None
+            raise _vanished(path) from None
         if not checksum or "-" in checksum:
             raise ExportImpossible(f"S3 did not say the SHA-256 of its copy of {path}")
         sha256 = b64decode(checksum).hex()
-        if chosen.hashes.get(path, sha256) != sha256:
-            raise ExportImpossible(f"{path} has another SHA-256 than its manifest says")
+        self._compare(chosen, path, sha256)
         return ExportedObject(key=path, bytes=chosen.files[path], sha256=sha256)
 
-    def _done(self, export_id: str) -> dict[str, ExportedObject]:
-        try:
-            return _DONE.validate_json(self._blobs.get(self._progress_key(export_id)))
-        except (BlobNotFound, ValidationError):
-            return {}
+    def _compare(self, chosen: Chosen, path: str, sha256: str) -> None:
+        if chosen.hashes.get(path, sha256) != sha256:
+            raise ExportImpossible(f"{path} has another SHA-256 than its manifest says")
 
-    def _keep(self, export_id: str, done: Mapping[str, ExportedObject]) -> None:
-        body = json.dumps({path: one.model_dump(mode="json") for path, one in done.items()})
-        self._blobs.put(self._progress_key(export_id), body.encode())
+    def _progress(self, export_id: str) -> Progress:
+        try:
+            return Progress.model_validate_json(self._blobs.get(self._progress_key(export_id)))
+        except (BlobNotFound, ValidationError):
+            return Progress()
+
+    def _keep(self, export_id: str, progress: Progress) -> None:
+        self._blobs.put(self._progress_key(export_id), progress.model_dump_json().encode())
 
     def _progress_key(self, export_id: str) -> str:
         return f"{self._prefix}progress-{export_id}.json"
@@ -152,10 +187,5 @@ class Exporter:
         return hashlib.sha256(body).hexdigest()
 
 
-def _refuse_large(chosen: Chosen, left: Iterable[str]) -> None:
-    large = next((path for path in left if chosen.files[path] > MOST_BYTES_OF_A_COPY), None)
-    if large is not None:
-        raise ExportImpossible(
-            f"{large} has more than 5 GiB, and S3 copies no such object in one piece; it stays in "
-            "the run's directory in the data bucket (docs/training-jobs.md)"
-        )
+def _vanished(path: str) -> ExportImpossible:
+    return ExportImpossible(f"{path} was there a moment ago and is gone now")

@@ -29,11 +29,23 @@ _ROLE = re.compile(
 )
 #: "No S3 objects found under S3 URL "s3://..." given in input data source. Please ensure that ...".
 _NO_DATA = re.compile(r"no S3 objects found", re.IGNORECASE)
+#: "Cannot find the requested image: ...", "Cannot find repository: a in registry ID: 1 Please check
+#: if ...", "Access denied for repository: a in registry ID: 1"; of a job: "ClientError: Cannot pull
+#: algorithm container. Either the image does not exist or its permissions are incorrect.".
+_NO_IMAGE = re.compile(
+    r"cannot find (the requested image|repository)|access denied for repository"
+    r"|cannot pull (the )?(algorithm|training) container",
+    re.IGNORECASE,
+)
 #: "Requested resource not found.", which AWS calls a validation error.
 _GONE = re.compile(r"resource not found|could not find", re.IGNORECASE)
 #: "The request was rejected because the training job is in status Completed."
 _ENDED = re.compile(r"job is in status (Completed|Failed|Stopped|Stopping)", re.IGNORECASE)
 _ANOTHER_TYPE = "Choose another instance type, or another region's deployment."
+_IMAGE_FIRST = (
+    "Look at image (or framework): whether it is there, in a registry that the stack's parameter "
+    "JobImages names, and whether its repository lets SageMaker pull it."
+)
 _DATA_FIRST = "Look at the channel's uri, and at what the job's role may read."
 
 
@@ -104,6 +116,8 @@ def _judged(refusal: Refusal) -> errors.TrainyardError:
 def _next_step(refusal: Refusal) -> str | None:
     if _NOT_HERE.search(refusal.message):
         return _ANOTHER_TYPE
+    if _NO_IMAGE.search(refusal.message):
+        return _IMAGE_FIRST
     if refusal.code == "ResourceLimitExceeded":
         quota = _QUOTA.search(refusal.message)
         name = quota["name"] if quota else "<instance type> for training job usage"

@@ -44,6 +44,7 @@ def _statements(cluster: Cluster, deployment: JobDeployment) -> list[dict[str, A
         *images(f"arn:{deployment.partition}", deployment.account_arn("ecr", "*")),
         *_platform(deployment),
         *_channels(spec, deployment),
+        *_inputs(spec, deployment),
         *(_network(spec, deployment) if spec.network is not None else []),
     ]
 
@@ -66,10 +67,17 @@ def _trainyard(cluster: Cluster, deployment: JobDeployment) -> list[dict[str, An
         allow(
             "OwnJobs",
             ["sagemaker:DescribeTrainingJob"],
-            f"{deployment.account_arn('sagemaker')}:training-job/{deployment.stage}-*",
+            f"{deployment.account_arn('sagemaker')}:training-job/{_own_jobs(cluster, deployment)}",
         ),
         agent_key(secrets, places.agent_key_secret(deployment.secret_prefix, cluster.name)),
     ]
+
+
+def _own_jobs(cluster: Cluster, deployment: JobDeployment) -> str:
+    """The names of the jobs of the run that the cluster is for, one for each attempt."""
+    if cluster.owner_run is None:
+        return f"{deployment.stage}-*"
+    return deployment.job_name(cluster.owner_run, 1).removesuffix("1") + "*"
 
 
 def _platform(deployment: JobDeployment) -> list[dict[str, Any]]:
@@ -92,6 +100,19 @@ def _channels(spec: TrainingJobClusterSpec, deployment: JobDeployment) -> list[d
     return [
         allow("ReadChannels", ["s3:GetObject"], objects),
         allow("ListChannels", ["s3:ListBucket"], sorted({s3 + one.bucket for one in named})),
+    ]
+
+
+def _inputs(spec: TrainingJobClusterSpec, deployment: JobDeployment) -> list[dict[str, Any]]:
+    """What the spec lets its runs copy from."""
+    named = [S3Prefix.of(source) for source in spec.job_inputs]
+    if not named:
+        return []
+    s3 = f"arn:{deployment.partition}:s3:::"
+    objects = sorted({f"{s3}{source.bucket}/{source.prefix}*" for source in named})
+    return [
+        allow("ReadInputs", ["s3:GetObject"], objects),
+        allow("ListInputs", ["s3:ListBucket"], sorted({s3 + one.bucket for one in named})),
     ]
 
 

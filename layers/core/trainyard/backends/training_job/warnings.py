@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainyard.backends.training_job.environment import FORGOTTEN_TYPES
+from trainyard_contracts.ec2_types import known
 from trainyard_contracts.training_job import TrainingJobClusterSpec
 from trainyard_contracts.training_job_rules import is_gpu, is_trainium
 
@@ -19,7 +20,7 @@ EFA_TYPES = FORGOTTEN_TYPES | {
 
 def warnings(spec: TrainingJobClusterSpec) -> list[str]:
     """Sentences, each beginning with the field; [] where there is nothing to say."""
-    return [*_network(spec), *_launch(spec), *_pool(spec), *_variables(spec)]
+    return [*_network(spec), *_slow(spec), *_launch(spec), *_pool(spec), *_variables(spec)]
 
 
 def _network(spec: TrainingJobClusterSpec) -> Iterator[str]:
@@ -28,6 +29,19 @@ def _network(spec: TrainingJobClusterSpec) -> Iterator[str]:
         yield (
             f"network.subnetIds: {sorted(efa)[0]} speaks over EFA, which does not cross "
             "Availability Zones; with several subnets nodes may come to lie in different ones."
+        )
+
+
+def _slow(spec: TrainingJobClusterSpec) -> Iterator[str]:
+    """Accelerators whose nodes share gradients over TCP; only types that EC2's rows have."""
+    if spec.launch_nodes < 2:
+        return
+    names = sorted({name.removeprefix("ml.") for name in spec.launch_types})
+    slow = [found.name for found in known(names) if found.accelerators and not found.efa]
+    if slow:
+        yield (
+            f"instanceType: ml.{slow[0]} has no EFA, so {spec.launch_nodes} nodes speak over TCP; "
+            "a type with EFA, or one larger node, is faster where gradients are large."
         )
 
 

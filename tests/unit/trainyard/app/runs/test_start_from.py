@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.support.spec_parts import cluster_spec
 from tests.support.story import Story, run_spec
+from tests.support.training_jobs import spec_fields
 
 from trainyard.app.runs.dry_run import dry_run_run
 from trainyard.app.runs.submit_run import submit_run
@@ -16,6 +17,7 @@ from trainyard_contracts.cluster_specs import read_cluster_spec
 from trainyard_contracts.files import JobBundle
 from trainyard_contracts.specs import RunSpec
 
+IMAGE = "1.dkr.ecr.us-east-1.amazonaws.com/pytorch:1"
 NOBODY = "run-" + "0" * 26
 
 
@@ -121,3 +123,30 @@ def test_a_verified_export_serves_a_cluster_of_the_same_name_with_another_filesy
     start = submit_run(ports, asking).start_from
     assert start is not None
     assert (start.path, start.export) == (path, f"{prefix}/export/{path}")
+
+
+def of_jobs(run: str, step: int) -> RunSpec:
+    """A run of training jobs that begins with this checkpoint."""
+    spec = spec_fields(framework=None, image=IMAGE, channels=None)
+    return run_spec(cluster={"spec": spec}, checkpoint={"startFrom": {"run": run, "step": step}})
+
+
+def test_a_training_job_begins_with_what_s3_has_of_a_run_on_whatever_backend() -> None:
+    story = trained()
+    source, path = story.run, "checkpoints/step-000000000020-attempt-1"
+    with pytest.raises(InvalidRequest, match=r"S3 does not have step 20 .*run export"):
+        submit_run(story.world.ports, of_jobs(source.id, 20))
+
+    export = Export(id="e", state="verified", requested_at=story.world.clock.now())
+    story.world.runs.put(source.changed(export=export))
+    exported = f"{source.export_prefix}{path}"
+    story.world.blobs.put(f"{exported}/manifest.json", b"{}")
+    start = submit_run(story.world.ports, of_jobs(source.id, 20)).start_from
+    assert start is not None
+    assert (start.path, start.export) == (path, exported)
+
+    directory = f"directories/{source.cluster_name}/{source.id}/{path}"
+    story.world.blobs.put(f"{directory}/manifest.json", b"{}")
+    start = submit_run(story.world.ports, of_jobs(source.id, 20)).start_from
+    assert start is not None
+    assert start.export == directory

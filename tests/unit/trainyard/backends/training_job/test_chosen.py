@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 
 from trainyard.backends.training_job.chosen import choose, groups
-from trainyard_contracts.files import CheckpointManifest, ManifestFile
+from trainyard_contracts.files import CheckpointManifest, ManifestFile, WatchedSource
 
 SHA = "a" * 64
 
@@ -77,3 +77,27 @@ def test_a_directory_whose_manifest_cannot_be_read_is_none() -> None:
 
 def test_an_empty_directory_gives_an_empty_export() -> None:
     assert choose({}, {}, "all").files == {}
+
+
+def test_copies_of_a_program_s_own_are_exported_as_checkpoints_of_their_series() -> None:
+    def copy(number: int, step: int) -> str:
+        return f"watched/work+snap.pt-1/save-{number:012d}-step-{step:012d}-attempt-1"
+
+    groups_ = [copy(1, 10), copy(2, 30), copy(3, 3)]
+    files = {f"{group}/{name}": 7 for group in groups_ for name in ("w.pt", "manifest.json")}
+    source = WatchedSource(path="work/snap.pt", signature="s", modified_ns=1)
+    counted = source.changed(counted=True)
+    manifests = {
+        group: manifest(step).changed(watched=about)
+        for group, step, about in zip(groups_, (10, 30, 3), (source, source, counted), strict=True)
+    }
+    chosen = choose(files | FILES, manifests | MANIFESTS, "all")
+    assert set(files) <= set(chosen.files)
+    assert chosen.last_step == 30
+    last = choose(files | FILES, manifests | MANIFESTS, "last")
+    # The last copy is the newest, whatever step it says.
+    assert {path for path in last.files if path.startswith("watched/")} == {
+        f"{copy(3, 3)}/w.pt",
+        f"{copy(3, 3)}/manifest.json",
+    }
+    assert last.last_step == 20

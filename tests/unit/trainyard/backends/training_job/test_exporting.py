@@ -11,8 +11,8 @@ from botocore.exceptions import ClientError
 from tests.support.job_account import FakeS3
 from tests.support.memory import MemoryBlobs, MemoryClock
 
-from trainyard.backends.training_job import exporting
-from trainyard.backends.training_job.directory import MOST_BYTES_OF_A_COPY, S3Directory
+from trainyard.backends.training_job import exporting, large_copies
+from trainyard.backends.training_job.directory import S3Directory
 from trainyard.backends.training_job.exporting import Exporter, ExportImpossible
 from trainyard.domain.errors import RetryableError
 from trainyard_contracts.commands import Export
@@ -119,14 +119,88 @@ def test_a_checkpoint_of_another_run_is_none(s3: FakeS3) -> None:
     assert manifest["lastStep"] is None
 
 
-def test_an_object_that_s3_cannot_copy_in_one_piece_is_said(s3: FakeS3) -> None:
-    class Large(bytes):
-        def __len__(self) -> int:
-            return MOST_BYTES_OF_A_COPY + 1
+LARGE = bytes(range(256)) * 4
 
-    s3.objects[f"{FROM}output/large"] = Large(b"x")
-    with pytest.raises(ExportImpossible, match="output/large has more than 5 GiB"):
-        exporter(s3).export(GIVEN, 60)
+
+@pytest.fixture
+def large(s3: FakeS3, monkeypatch: pytest.MonkeyPatch) -> FakeS3:
+    """One file of eleven parts, which S3 does not copy in one piece."""
+    monkeypatch.setattr(large_copies, "MOST_BYTES_OF_A_COPY", 1000)
+    monkeypatch.setattr(large_copies, "_AT_ONCE", 1)
+    s3.put_in_parts(f"{FROM}output/large", LARGE, 100)
+    return s3
+
+
+def test_what_s3_does_not_copy_in_one_piece_is_copied_by_its_parts(large: FakeS3) -> None:
+    assert exporter(large).export(GIVEN, 60).state == "finished"
+
+    assert large.objects[f"{TO}output/large"] == LARGE
+    manifest = ExportManifest.model_validate_json(large.objects[f"{TO}export-manifest.json"])
+    [one] = [entry for entry in manifest.objects if entry.key == "output/large"]
+    shown = large.head_object(Bucket="b", Key=f"{TO}output/large", ChecksumMode="ENABLED")
+    assert (one.sha256, one.checksum) == (sha(LARGE), shown["ChecksumSHA256"])
+    assert one.checksum.endswith("-11")
+
+
+def test_a_copy_by_parts_goes_on_where_the_last_command_ended(
+    large: FakeS3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks = iter([*[0.0] * 7, *[99.0] * 50])
+    monkeypatch.setattr(exporting, "monotonic", lambda: next(ticks))
+    assert exporter(large).export(GIVEN, 60).state == "paused"
+    some = len([one for one in large.copied if "output/large " in one])
+    assert 0 < some < 11
+    monkeypatch.undo()
+    monkeypatch.setattr(large_copies, "MOST_BYTES_OF_A_COPY", 1000)
+
+    assert exporter(large).export(GIVEN, 60).state == "finished"
+
+    parts = [one for one in large.copied if "output/large " in one]
+    assert len(parts) == len(set(parts)) == 11
+    assert len(large.uploads) == 0
+
+
+def test_a_copy_that_was_completed_before_its_process_died_is_not_made_again(
+    large: FakeS3,
+) -> None:
+    exporter(large).export(GIVEN, 60)
+    before = len(large.copied)
+    for key in [key for key in large.objects if "/progress-" in key]:
+        del large.objects[key]  # it died before it kept that
+    exporter(large).export(GIVEN, 60)
+    assert not [one for one in large.copied[before:] if "output/large " in one]
+
+
+def test_an_upload_that_s3_gave_up_meanwhile_is_begun_anew(
+    large: FakeS3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks = iter([*[0.0] * 7, *[99.0] * 50])
+    monkeypatch.setattr(exporting, "monotonic", lambda: next(ticks))
+    exporter(large).export(GIVEN, 60)
+    large.uploads.clear()
+    monkeypatch.undo()
+    monkeypatch.setattr(large_copies, "MOST_BYTES_OF_A_COPY", 1000)
+
+    assert exporter(large).export(GIVEN, 60).state == "paused"
+    assert exporter(large).export(GIVEN, 60).state == "finished"
+
+
+def test_a_large_object_of_unknown_hash_is_said(large: FakeS3) -> None:
+    del large.beside[f"{FROM}output/large"]
+    with pytest.raises(ExportImpossible, match="output/large has more than 5 GiB and does not say"):
+        exporter(large).export(GIVEN, 60)
+
+
+def test_a_large_object_that_is_not_what_its_manifest_says_ends_the_export(
+    large: FakeS3,
+) -> None:
+    large.put_in_parts(f"{FROM}{CHECKPOINT}/w.pt", LARGE, 100)
+    path = f"{FROM}{CHECKPOINT}/manifest.json"
+    manifest = json.loads(large.objects[path])
+    manifest["files"][0]["bytes"] = len(LARGE)
+    large.objects[path] = json.dumps(manifest).encode()
+    with pytest.raises(ExportImpossible, match="another SHA-256 than its manifest"):
+        exporter(large).export(GIVEN, 60)
 
 
 def test_what_aws_refuses_is_an_export_that_failed_with_its_words(

@@ -51,6 +51,11 @@ def refused(
             "The request was rejected because the training job is in status Completed.",
             Ended,
         ),
+        (
+            "ValidationException",
+            "The request was rejected because the training job is in status Stopping.",
+            Ended,
+        ),
         ("AccessDeniedException", DENIED, Denied),
         ("ThrottlingException", "Rate exceeded", errors.Throttled),
         ("InternalFailure", "", errors.RetryableError),
@@ -87,6 +92,22 @@ def test_a_type_that_the_region_lacks_needs_another_type_and_no_quota() -> None:
 def test_data_that_are_not_there_are_looked_for_in_the_channel() -> None:
     message = 'No S3 objects found under S3 URL "s3://a/b" given in input data source.'
     assert "channel's uri" in refused("ValidationException", message).next_step
+
+
+NO_IMAGE = [
+    "Cannot find the requested image: 1.dkr.ecr.us-east-1.amazonaws.com/mine:7",
+    "Cannot find repository: mine in registry ID: 1 Please check if your ECR repository exists and "
+    "role arn:aws:iam::1:role/x has proper pull permissions for SageMaker: ecr:BatchGetImage",
+    "Access denied for repository: mine in registry ID: 1",
+]
+
+
+@pytest.mark.parametrize("message", NO_IMAGE)
+def test_a_wrong_image_is_looked_for_in_its_registry_and_is_no_late_role(message: str) -> None:
+    error = refused("ValidationException", message, new_role="arn")
+    assert type(error) is errors.BackendRejected
+    assert "JobImages" in error.next_step
+    assert message in error.detail
 
 
 def test_a_role_that_was_just_made_is_tried_again() -> None:

@@ -17,6 +17,7 @@ from trainyard.backends.training_job.verdicts import verdict
         ("Failed", "Failed", "InternalServerError: We encountered an internal error.", "host-lost"),
         ("Failed", "Failed", "CapacityError: Unable to provision requested ML", "no-capacity"),
         ("Failed", "Failed", "ClientError: Data download failed: NoSuchKey", "refused"),
+        ("Failed", "Failed", "ClientError: Cannot pull algorithm container. Either", "refused"),
         ("Failed", "Failed", "AlgorithmError: ValueError, exit code: 1", "failed"),
         ("Failed", "Failed", "something that AWS never said before", "failed"),
         ("Failed", "", "", "failed"),

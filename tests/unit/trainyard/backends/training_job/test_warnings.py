@@ -30,6 +30,7 @@ def groups(first: str, second: str) -> dict[str, Any]:
     ("fields", "words"),
     [
         ({"network": TWO}, "network.subnetIds: ml.p4d.24xlarge speaks over EFA"),
+        ({"instanceType": "ml.g5.2xlarge"}, "instanceType: ml.g5.2xlarge has no EFA, so 2 nodes"),
         (TORCHRUN, "distribution.kind: 'torchrun' is started by AWS's toolkit"),
         ({"distribution": {"kind": "parameter-server"}}, "distribution.kind: AWS's image of"),
         (TORCHRUN | {"instanceType": "ml.c5.xlarge"}, "distribution.kind: AWS's SDK takes"),
@@ -59,7 +60,8 @@ def test_a_doubtful_spec_is_warned_of_in_sentences(fields: dict[str, Any], words
         {},
         {"network": ONE},
         {"instanceCount": 1},
-        {"network": TWO, "instanceType": "ml.g5.xlarge"},
+        {"network": TWO, "instanceType": "ml.c5.xlarge"},
+        {"network": TWO, "instanceType": "ml.g5.xlarge", "instanceCount": 1},
         {"spot": {"maxWaitSeconds": 86400}},
         {"warmPoolSeconds": 3600},
         OWN | {"instanceType": "ml.trn2.48xlarge"},

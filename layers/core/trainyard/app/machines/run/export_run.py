@@ -103,6 +103,17 @@ def conclude(ports: Ports, run: Run, export: Export, ended: Ended) -> Export:
     return export.changed(**update, **left)
 
 
+def lacks(ports: Ports, run: Run) -> str:
+    """What the verified export lacks now, of all that is known of the run; '' if it has all."""
+    if run.export is None or run.export.state != "verified":
+        return "there is no verified export"
+    key = run.export.manifest_key or run.export_manifest_key
+    manifest, reason = _manifest(ports, run, key, "")
+    if manifest is None:
+        return reason
+    return _lacking(ports, run, run.export, manifest) or _first_wrong(ports, run, manifest.objects)
+
+
 def _lacking(ports: Ports, run: Run, export: Export, manifest: ExportManifest) -> str:
     """What the run's last export lacks: the final model, or the newest checkpoint that we know of.
 

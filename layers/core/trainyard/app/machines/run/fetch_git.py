@@ -32,7 +32,7 @@ def fetch_git(ports: Ports, run: Run, attempt: Attempt, cluster: Cluster) -> Run
     What a ref means is asked once and recorded. Raises RetryableError.
     """
     git = run.spec.job.git
-    if git is None:
+    if git is None or cluster.spec.nodes_come_with_jobs:  # then each job brings it
         return run
     if run.code is None:
         result = _ask(ports, run, attempt, cluster)

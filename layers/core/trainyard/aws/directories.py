@@ -1,0 +1,72 @@
+"""The directories of training jobs' runs in the data bucket: which there are, and their end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from trainyard.aws.refusals import translated
+from trainyard.domain import errors
+from trainyard.ports import Directory
+from trainyard_contracts import places
+
+#: What an export takes of a directory. SageMaker's own uploads (/opt/ml/model) lie beside these.
+PARTS = (places.CHECKPOINTS, places.WATCHED, places.FINAL, places.OUTPUT, places.WORK)
+#: DeleteObjects takes no more.
+_AT_ONCE = 1000
+
+
+class S3Directories:
+    """The port `Directories`."""
+
+    def __init__(self, s3: Any, bucket: str) -> None:
+        self._s3, self._bucket = s3, bucket
+
+    def clusters(self) -> list[str]:
+        return list(self._below(f"{places.DIRECTORIES}/"))
+
+    def of(self, cluster: str) -> list[Directory]:
+        return [Directory(cluster, run) for run in self._below(places.directories_prefix(cluster))]
+
+    def delete(self, directory: Directory, most: int) -> int:
+        """Manifests first: what is half deleted must not look whole."""
+        prefix = places.directory_prefix(directory.cluster, directory.run_id)
+        keys = self._keys(prefix, most)
+        for begin in range(0, len(keys), _AT_ONCE):
+            self._delete(keys[begin : begin + _AT_ONCE])
+        return len(keys)
+
+    def _delete(self, keys: list[str]) -> None:
+        with translated("delete objects of a run's directory"):
+            answer = self._s3.delete_objects(
+                Bucket=self._bucket,
+                Delete={"Objects": [{"Key": key} for key in keys], "Quiet": True},
+            )
+        for failed in answer.get("Errors") or []:
+            words = f"AWS did not delete s3://{self._bucket}/{failed['Key']}: {failed['Code']}"
+            raise errors.RetryableError(words)
+
+    def _keys(self, prefix: str, most: int) -> list[str]:
+        found = [
+            str(entry["Key"])
+            for part in PARTS
+            for page in self._pages(Prefix=f"{prefix}{part}/")
+            for entry in page.get("Contents") or []
+        ]
+        found.sort(key=lambda key: not key.endswith(f"/{places.CHECKPOINT_MANIFEST}"))
+        return found[:most]
+
+    def _below(self, prefix: str) -> Iterator[str]:
+        """Names directly below a prefix that ends with a slash."""
+        for page in self._pages(Prefix=prefix, Delimiter="/"):
+            for entry in page.get("CommonPrefixes") or []:
+                yield str(entry["Prefix"]).removeprefix(prefix).rstrip("/")
+
+    def _pages(self, **request: Any) -> Iterator[Any]:
+        while True:
+            with translated("list directories of runs"):
+                answer = self._s3.list_objects_v2(Bucket=self._bucket, **request)
+            yield answer
+            if not answer.get("IsTruncated"):
+                return
+            request["ContinuationToken"] = answer["NextContinuationToken"]

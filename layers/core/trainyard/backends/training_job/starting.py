@@ -1,0 +1,67 @@
+"""Copies the checkpoint of another run to where this run's containers may read it.
+
+They reach what is below their own cluster's name, and nothing of another's. S3 copies the objects
+itself; each container compares every byte with the manifest, which is copied last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from trainyard.backends.training_job import large_copies
+from trainyard.backends.training_job.directory import S3Directory
+from trainyard.backends.training_job.large_copies import CopyImpossible
+from trainyard.domain.errors import BlobNotFound
+from trainyard_contracts import places
+from trainyard_contracts.files import CheckpointManifest
+
+_AT_ONCE = 16
+
+
+class NotThere(Exception):
+    """The checkpoint is not whole any more; the message says what is missing."""
+
+
+def bring(s3: Any, bucket: str, source: str, target: str, in_time: Callable[[], bool]) -> bool:
+    """Whether all is copied; False where the time is over. Both prefixes end with a slash.
+
+    Raises NotThere, errors.TrainyardError.
+    """
+    there = {one.path: one.bytes for one in S3Directory(s3, bucket, target).files()}
+    if places.CHECKPOINT_MANIFEST in there:
+        return True
+    directory = S3Directory(s3, bucket, source)
+    try:
+        body = directory.read(places.CHECKPOINT_MANIFEST)
+        files = CheckpointManifest.model_validate_json(body).files
+    except (BlobNotFound, ValueError):
+        raise NotThere("its manifest.json is gone, or cannot be read") from None
+    left = [one for one in files if there.get(one.path) != one.bytes]
+    large = [one.path for one in left if one.bytes > large_copies.MOST_BYTES_OF_A_COPY]
+    small = [one.path for one in left if one.bytes <= large_copies.MOST_BYTES_OF_A_COPY]
+    try:
+        if not _copy(directory, small, target, in_time):
+            return False
+        for path in large:
+            if directory.large_copy(path, target + path, None).go_on(in_time) is None:
+                return False
+        directory.copy(places.CHECKPOINT_MANIFEST, target + places.CHECKPOINT_MANIFEST)
+    except BlobNotFound as gone:
+        raise NotThere(f"an object of it is gone ({gone.detail})") from None
+    except CopyImpossible as why:
+        raise NotThere(f"an object of it {why}") from why
+    return True
+
+
+def _copy(
+    directory: S3Directory, paths: list[str], target: str, in_time: Callable[[], bool]
+) -> bool:
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for begin in range(0, len(paths), _AT_ONCE):
+            if not in_time():
+                return False
+            some = paths[begin : begin + _AT_ONCE]
+            list(pool.map(lambda path: directory.copy(path, target + path), some))
+    return True
