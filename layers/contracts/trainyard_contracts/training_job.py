@@ -320,11 +320,6 @@ class TrainingJobClusterSpec(ClusterBase):
             if one.file_system is not None and one.file_system.type == "FSxLustre"
         }
 
-    @property
-    def subnets(self) -> Sequence[str]:
-        """Without any the nodes are in a network of AWS's own."""
-        return self.network.subnet_ids if self.network is not None else ()
-
     def read_buckets(self) -> Mapping[str, str]:
         channels = {
             f"channels.{at}.s3.uri": S3Prefix.of(one.s3.uri).bucket
