@@ -97,6 +97,25 @@ def test_a_run_whose_nodes_link_is_cut_goes_on_on_the_spare_and_ends_with_the_sa
     assert_as_if_nothing_had_happened(system, final, by_scripts)
 
 
+def test_ranks_meet_while_no_node_can_look_a_name_up(
+    machines: Machines, system: System, by_scripts: str
+) -> None:
+    name = system.ended(by_scripts, "Succeeded", READY_SECONDS)["clusterName"]
+    workers = [node for node in machines.nodes(name) if node["group"] == "workers"]
+    nobody = "cp /etc/resolv.conf /root/names && echo nameserver 192.0.2.1 > /etc/resolv.conf"
+    for node in workers:
+        machines.on(node, "sh", "-c", nobody)
+    job = {
+        "recipe": "torchrun", "nodes": 2, "processesPerNode": 1, "module": "trainyard_trainers.ddp",
+        "arguments": ["--steps", "10"],
+    }  # fmt: skip
+    run = system.ended(system.submit("no-names", job, name), "Succeeded", READY_SECONDS)
+    for node in workers:
+        machines.on(node, "cp", "/root/names", "/etc/resolv.conf")
+    assert len(run["attempts"]) == 1, system.story(run["id"])
+    assert run["reason"] == "Training finished at step 10."
+
+
 def test_scripts_that_run_on_create_set_slurm_up_and_the_run_trains(
     machines: Machines, system: System, by_scripts: str
 ) -> None:

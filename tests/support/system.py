@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -104,9 +105,7 @@ class System:
             run = self.api.run(run_id)
             if condition(run):
                 return run
-            assert run["status"] not in ENDED, (
-                f"the run is {run['status']} before: {what}\n{self.story(run_id)}"
-            )
+            assert run["status"] not in ENDED, f"the run is {run['status']} before: {what}"
             return None
 
         try:
@@ -120,12 +119,13 @@ class System:
         """The run once this attempt made its first step and so many whole checkpoints are known."""
 
         def trains(run: Json) -> bool:
-            found = [
-                a
-                for a in run["attempts"]
-                if a["number"] == attempt and a["firstStepAt"] and a["nodes"]
-            ]
-            return bool(found) and len(self.whole(run_id)) >= checkpoints
+            known = {found["number"]: found for found in run["attempts"]}
+            stepped = attempt in known and known[attempt]["firstStepAt"]
+            assert stepped or not any(number > attempt for number in known), (
+                f"attempt {attempt} is over and made no step"
+            )
+            ready = bool(stepped and known[attempt]["nodes"])
+            return ready and len(self.whole(run_id)) >= checkpoints
 
         return self.until(
             run_id,
@@ -154,13 +154,21 @@ class System:
         return [entry for entry in self.api.events(run_id) if not types or entry["type"] in types]
 
     def story(self, run_id: str) -> str:
-        """The run's timeline as text, for whoever reads a failed test."""
+        """The run's timeline as text, for whoever reads a failed test.
+
+        Of checkpoints in a row the first and the last: CI keeps the end of what is printed.
+        """
         run = self.api.run(run_id)
-        lines = [
-            f"{entry['at'][11:23]} {entry['kind']:8} {entry['type']:18} {entry['message']}"
-            for entry in self.api.events(run_id)
-        ]
-        return "\n".join([f"{run_id} is {run['status']}: {run['reason']}", *lines])
+        lines = [f"{run_id} is {run['status']}: {run['reason']}"]
+        for kind, entries in groupby(self.api.events(run_id), lambda entry: entry["type"]):
+            found = list(entries)
+            if kind == "CheckpointCommitted" and len(found) > 2:
+                found = [found[0], {**found[-1], "message": f"... {found[-1]['message']}"}]
+            lines += [
+                f"{entry['at'][11:23]} {entry['kind']:8} {entry['type']:18} {entry['message']}"
+                for entry in found
+            ]
+        return "\n".join(lines)
 
     def value(self, run_id: str) -> int:
         """What the light trainer's exported final model adds up to."""

@@ -24,6 +24,8 @@ _CONSEQUENCES = (
 _EXCEPTION = re.compile(r"^([A-Za-z_][\w.]*)(?::\s?(.*))?$")
 _PREFIX = re.compile(r"^(?:\d+: ?)?(?:\[(?:rank|default)\d+\]: ?)?")
 _ROOT_CAUSE = re.compile(r"Root Cause.*?rank\s*:\s*(\d+).*?exitcode\s*:\s*(-?\d+)", re.DOTALL)
+#: Behind an address in gloo's words; the next attempt has another one.
+_PORT = re.compile(r"\]:\d+(?:\$\d+)?")
 #: PyTorch's words, NCCL's and Neuron's for an accelerator without memory; Python's and PyTorch's
 #: for the host. A launcher reads the whole exception; these are for logs and older launchers.
 _NO_DEVICE_MEMORY = re.compile(
@@ -152,7 +154,7 @@ def diagnose(
     if hollow and _told_by_all(job, launches) and _all_well(launches):
         return _good_end(launches)
     if hollow and not lost and not cancelled:
-        return _of_launches(launches, None, job) or _of_log(log_tail, None, None)
+        return _of_launches(launches, None, job) or _of_what_is_left(launches, log_tail, None, None)
     if job is not None and not lost and _well(job, launches):
         return _good_end(launches)
     return (
@@ -215,7 +217,7 @@ def _of_limits(job: Job | None) -> Diagnosis | None:
 def _of_program(job: Job | None, launches: Sequence[Launch], log_tail: str) -> Diagnosis:
     """What the launchers and the log say; Slurm's words where those know less."""
     code, number = _codes(job)
-    found = _of_launches(launches, code, job) or _of_log(log_tail, code, number)
+    found = _of_launches(launches, code, job) or _of_what_is_left(launches, log_tail, code, number)
     if job is not None and job.state == "OUT_OF_MEMORY" and found.error_kind != "out-of-memory":
         return replace(
             found,
@@ -242,9 +244,10 @@ def _refused(job: Job) -> bool:
 
 def _completed(job: Job, launches: Sequence[Launch]) -> bool:
     """Whether the job ended well. COMPLETING does not say how a job ends, and lasts while a node is
-    away; then all launchers must say that they ended well.
+    away; then the launchers of all nodes must say that they ended well.
     """
-    return job.state == "COMPLETED" or (job.state == "COMPLETING" and _all_well(launches))
+    told_well = _told_by_all(job, launches) and _all_well(launches)
+    return job.state == "COMPLETED" or (job.state == "COMPLETING" and told_well)
 
 
 def _told_by_all(job: Job | None, launches: Sequence[Launch]) -> bool:
@@ -341,10 +344,19 @@ def _kind(launch: Launch) -> Kind:
     )
 
 
-def _of_log(log_tail: str, code: int | None, number: int | None) -> Diagnosis:
-    """The cause where no launcher names one.
-    A traceback that is no consequence, torchrun's summary, the batch script's own end.
+def _of_what_is_left(
+    launches: Sequence[Launch], log_tail: str, code: int | None, number: int | None
+) -> Diagnosis:
+    """The cause where no launcher names one: what the log says, or a launcher about other ranks,
+    or the batch script's own end.
     """
+    return (
+        _of_log(log_tail, code, number) or _of_peers(launches) or _of_codes(log_tail, code, number)
+    )
+
+
+def _of_log(log_tail: str, code: int | None, number: int | None) -> Diagnosis | None:
+    """A traceback that is no consequence, or torchrun's summary."""
     error = first_exception(log_tail)
     if error is not None:
         memory = _memory_in(error)
@@ -353,6 +365,25 @@ def _of_log(log_tail: str, code: int | None, number: int | None) -> Diagnosis:
     root = _ROOT_CAUSE.search(log_tail)
     if root is not None and int(root.group(2)) < 0:
         return Diagnosis("failed", code, -int(root.group(2)), None, "signal")
+    return None
+
+
+def _of_peers(launches: Sequence[Launch]) -> Diagnosis | None:
+    """Ranks lost each other and none failed: those that were left over were killed after it."""
+    lost = [item for item in launches if item.ended is not None and item.kind == "peer"]
+    if not lost:
+        return None
+    first = min(lost, key=lambda item: _moment(item, launches))
+    said = _PORT.sub("]", first.error or "")
+    error = f"ranks do not reach each other, and none of them failed: {said}"
+    return Diagnosis(
+        "failed", first.exit_code, None, _one_line(error), "unknown", first.node,
+        exception=first.exception, traceback=first.traceback or "",
+    )  # fmt: skip
+
+
+def _of_codes(log_tail: str, code: int | None, number: int | None) -> Diagnosis:
+    """The batch script's own end, with the log's last words."""
     if number:
         return Diagnosis("failed", code, number, None, "signal")
     if code is not None and 128 < code < 160 and code != 128 + _SIGTERM:

@@ -38,7 +38,7 @@ def run(
 
 def test_a_job_that_ended_with_zero_succeeded() -> None:
     assert run(Job("7", "COMPLETED", 0, 0, (A,))).outcome == "succeeded"
-    assert run(Job("7", "COMPLETING", 0, 0, (A,))).outcome == "succeeded"
+    assert run(Job("7", "COMPLETING", 0, 0, (A,))).outcome == "failed", "nobody said how it ended"
     assert (
         run(
             Job("7", "COMPLETING", 0, 0, (A, B)),
@@ -260,6 +260,29 @@ def test_the_first_cause_wins_over_consequences() -> None:
     ]
     found = run(launches=launches, log=GLOO)
     assert (found.error_kind, found.signal, found.failed_node) == ("signal", 9, B)
+
+
+def test_ranks_that_only_lost_each_other_say_so_and_not_how_slurm_ended_the_others() -> None:
+    def peers(port: int) -> list[Launch]:
+        refused = (
+            "RuntimeError: Gloo connectFullMesh failed with [.../gloo/transport/tcp/pair.cc:152] "
+            f"timed out connecting: SO_ERROR: Connection refused, remote=[127.0.0.1]:{port}$1"
+        )
+        killed = "another rank failed first, and this one did not end when it was asked to"
+        return [
+            Launch(node=A, ended=12.0, exit_code=137, kind="peer", error=killed),
+            Launch(node=B, ended=10.0, exit_code=1, kind="peer", error=refused, traceback="..."),
+        ]
+
+    job = Job("7", "FAILED", 137, 0, (A, B))
+    found = run(job, peers(7579), log=GLOO)
+    assert (found.signal, found.exit_code, found.failed_node) == (None, 1, B)
+    assert (found.error or "").startswith(
+        "ranks do not reach each other, and none of them failed: RuntimeError: Gloo connectFullMesh"
+    )
+    assert found.traceback == "..."
+    assert run(job, peers(20908)) == found, "the same error whatever port the ranks had"
+    assert run(job, peers(7579), log=BUG).error == "ValueError: bad batch"
 
 
 def test_the_earlier_of_two_causes_wins() -> None:

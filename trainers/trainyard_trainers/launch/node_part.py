@@ -35,7 +35,16 @@ from trainyard_job.common.signals import FORWARDED
 
 from ..common import failure
 from ..common.failure import Failure
-from . import descendants, ended_well, environments, job_secrets, launchers, own_log, relay
+from . import (
+    descendants,
+    ended_well,
+    environments,
+    interfaces,
+    job_secrets,
+    launchers,
+    own_log,
+    relay,
+)
 from .allocation import Allocation, Job, Node
 from .other_parts import OtherParts, let_others_say_the_same, tell
 from .out_of_memory import MemoryWatch
@@ -57,8 +66,9 @@ ROOM_BYTES = 16 * 1024
 PIPE_BYTES = 60_000
 
 
-def _set_environment(job: Job, on_loopback: bool) -> None:
+def _set_environment(allocation: Allocation) -> None:
     """Everything below must be in place before torch is imported."""
+    job = allocation.job
     os.environ.update(job.environment())
     os.environ["PYTHONPATH"] = os.pathsep.join(
         [str(job.work_dir), *LIBRARY, *filter(None, [os.environ.get("PYTHONPATH")])],
@@ -71,10 +81,10 @@ def _set_environment(job: Job, on_loopback: bool) -> None:
         faulthandler.enable()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("PYTHONWARNINGS", "ignore:Failed to initialize NumPy")
-    # gloo takes the address of the host's name, which need not be one that the others reach; on
-    # loopback it always is `lo`.
-    if on_loopback:
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    # The host's name need not lead to an address that the others reach. All of loopback is `lo`.
+    ours = "lo" if allocation.on_loopback else interfaces.interface_of(allocation.address)
+    if ours is not None:
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", ours)
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     # Where it cannot be made, a program that needs it says so better than we could.
     with contextlib.suppress(OSError):
@@ -89,7 +99,7 @@ def _child(job: Job, node: Node, pipe: int, logs: Path | None) -> NoReturn:
     `logs`: where the ranks of this node write what they print.
     """
     allocation = Allocation.of(job, node)
-    _set_environment(job, allocation.on_loopback)
+    _set_environment(allocation)
     if logs is not None:
         os.environ[own_log.DIRECTORY] = str(logs)
     try:
