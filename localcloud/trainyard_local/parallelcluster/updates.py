@@ -19,6 +19,10 @@ _STOP_OR_TERMINATE = (
     "Stop the compute fleet or set QueueUpdateStrategy:TERMINATE in config to remove nodes from "
     "the scheduler, terminate the associated instances & any running jobs"
 )
+_RESIZED = (
+    "Updating the file system after a resize operation requires commands specific to your "
+    "operating system."
+)
 _OR_STRATEGY = (
     ", or set QueueUpdateStrategy in the configuration used for the 'update-cluster' operation"
 )
@@ -75,7 +79,9 @@ class Patch:
         """Everything but the queues. What is not named here is not changed on the local cloud."""
         for key in ("Image", "Region", "Imds", "CustomS3Bucket", "LoginNodes", "SharedStorage"):
             yield from self._compared((key,), _unsupported)
-        for key in ("InstanceType", "Networking", "LocalStorage", "Dcv"):
+        size = ("HeadNode", "LocalStorage", "RootVolume", "Size")
+        yield from self._compared(size, lambda *_: _RESIZED)
+        for key in ("InstanceType", "Networking", "Dcv"):
             yield from self._compared(("HeadNode", key), _unsupported)
         yield from self._compared(("HeadNode", "CustomActions", "OnNodeConfigured"), _unsupported)
         for path in (

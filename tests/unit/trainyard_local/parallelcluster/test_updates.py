@@ -71,7 +71,8 @@ def test_what_a_strategy_covers_changes_while_nodes_are_drained() -> None:
 
 
 def test_a_head_node_is_never_another_one() -> None:
-    words = refusals(made(head={"instanceType": "c5.2xlarge"}), stopped=True)
+    words = refusals(made(head={"instanceType": "c5.2xlarge", "rootVolumeGib": 99}), stopped=True)
+    assert "resize operation" in words["HeadNode.LocalStorage.RootVolume.Size"]
     assert "Restore 'InstanceType' value to" in words["HeadNode.InstanceType"]
 
 
