@@ -179,7 +179,7 @@ def _failure(
 
 
 def _with_first_word(cluster: Cluster, book: Book, found: Problem) -> Problem:
-    """ParallelCluster gives up with its own words for a wait; EC2 had said before what it lacks."""
+    """A backend may give up with words for its wait; AWS had said before what it lacks."""
     word = capacity.first_word(book.of(ClusterEvent))
     if not cluster.tries or word is None or found.code != "cluster-failed":
         return found
