@@ -167,9 +167,15 @@ def _failure(
             "cluster-failed",
             f"Cluster '{cluster.name}' was deleted outside Trainyard while it was made.",
         )
-    scripts = {fact.id for fact in broken}
-    told = [fact for fact in book.of(ClusterEvent) if fact.id not in scripts]
-    if (found := capacity.forbidden(told)) is not None:
+    return _without_nodes(cluster, book, now, deadline)
+
+
+def _without_nodes(
+    cluster: Cluster, book: Book, now: datetime, deadline: datetime
+) -> Problem | None:
+    scripts = {fact.id for fact in book.of(LifecycleFailed)}
+    events = [fact for fact in book.of(ClusterEvent) if fact.id not in scripts]
+    if (found := capacity.forbidden(events)) is not None:
         return found
     if now >= deadline:
         began = cluster.tries[0].began_at if cluster.tries else cluster.created_at
