@@ -106,7 +106,7 @@ def classify(message: str, code: str = "") -> Refusal:
 
 
 def _of_codes(message: str) -> Refusal | None:
-    """Of a message that is a list of codes and nothing else, as ParallelCluster tells them."""
+    """Of a message that is a list of codes and nothing else."""
     kinds = {_CODES.get(word.strip()) for word in message.split(",")}
     if None in kinds:
         return None

@@ -168,9 +168,15 @@ def _failure(
             "cluster-failed",
             f"Cluster '{cluster.name}' was deleted outside Trainyard while it was made.",
         )
-    scripts = {fact.id for fact in broken}
-    told = [fact for fact in book.of(ClusterEvent) if fact.id not in scripts]
-    if (found := capacity.forbidden(told)) is not None:
+    return _without_nodes(cluster, book, now, deadline)
+
+
+def _without_nodes(
+    cluster: Cluster, book: Book, now: datetime, deadline: datetime
+) -> Problem | None:
+    scripts = {fact.id for fact in book.of(LifecycleFailed)}
+    events = [fact for fact in book.of(ClusterEvent) if fact.id not in scripts]
+    if (found := capacity.forbidden(events)) is not None:
         return found
     if now >= deadline:
         began = cluster.tries[0].began_at if cluster.tries else cluster.created_at
@@ -180,7 +186,7 @@ def _failure(
 
 
 def _with_first_word(cluster: Cluster, book: Book, found: Problem) -> Problem:
-    """ParallelCluster gives up with its own words for a wait; EC2 had said before what it lacks."""
+    """A backend may give up with words for its wait; AWS had said before what it lacks."""
     word = capacity.first_word(book.of(ClusterEvent))
     if not cluster.tries or word is None or found.code != "cluster-failed":
         return found

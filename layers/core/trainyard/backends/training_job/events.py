@@ -67,7 +67,7 @@ def _stage(
     waits = secondary == WAITS and not message.startswith(PREPARES)
     lacks = waits or lacks_capacity(message)
     which = f"{passed}-{secondary}" if passed else event_id
-    if lacks_capacity(message):  # AWS may say so in a stage that it told before
+    if lacks_capacity(message):  # AWS may say so in a stage that the job had before
         which += "-no-capacity"
     return JobStage(
         id=f"job-stage-{change.training_job_name}-{which}",

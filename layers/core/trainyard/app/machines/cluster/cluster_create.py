@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainyard.app.machines.cluster.tell_tries import tell_try
 from trainyard.app.machines.inputs import StepInput
+from trainyard.app.runs.tell_tries import tell_try
 from trainyard.domain.errors import BackendRejected, ClusterExists
 from trainyard.domain.problems import problem
 from trainyard.domain.records import Cluster

@@ -9,9 +9,9 @@ from typing import Any
 
 from trainyard.app.clusters.create_cluster import start_teardown
 from trainyard.app.facts.tell_runs import tell_runs
-from trainyard.app.machines.cluster.tell_tries import tell_refusal
 from trainyard.app.machines.inputs import StepInput
 from trainyard.app.machines.trouble import cause_of
+from trainyard.app.runs.tell_tries import tell_refusal
 from trainyard.domain import capacity
 from trainyard.domain.errors import TrainyardError
 from trainyard.domain.facts import ClusterFailed
