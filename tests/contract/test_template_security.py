@@ -83,6 +83,7 @@ IMPLIED = {
     "fsx:TagResource", "ec2:DescribeSecurityGroups", "ec2:DescribeVpcs",
     "ec2:GetSecurityGroupsForVpc", "iam:AttachRolePolicy",
     "iam:TagPolicy", "execute-api:Invoke",  # the latter by HTTP, and not by boto3
+    "s3:DeleteObject",  # DeleteObjects asks for it, object by object
 }  # fmt: skip
 
 
