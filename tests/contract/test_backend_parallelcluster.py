@@ -504,6 +504,8 @@ def test_a_throttled_api_is_asked_again_and_makes_one_cluster(aws: Fixture) -> N
             aws.backend.create(NEW)
     assert aws.backend.create(NEW) == ARN
     assert len(aws.policies.made) == 1
+
+
 @pytest.mark.parametrize("status", ["UPDATE_IN_PROGRESS", "UPDATE_ROLLBACK_IN_PROGRESS"])
 def test_a_cluster_that_is_updated_is_not_deleted_for_that_would_end_its_workers_and_fail(
     aws: Fixture, status: str
