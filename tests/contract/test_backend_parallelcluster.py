@@ -486,10 +486,12 @@ def test_a_delete_that_is_refused_while_the_stack_changes_is_asked_again(
     aws: Fixture, status: int, kind: type[errors.TrainyardError]
 ) -> None:
     said = "Cluster demo did not delete successfully. Stack demo is in UPDATE_IN_PROGRESS state."
+    aws.is_there()  # the update began after this look
     aws.answers.give("DELETE", "/clusters/demo", {"message": said}, status)
     aws.answers.give("DELETE", "/clusters/demo", {"cluster": summary("DELETE_IN_PROGRESS")}, 202)
     with pytest.raises(kind, match="UPDATE_IN_PROGRESS"):
         aws.backend.delete("demo")
+    aws.is_there()
     assert aws.backend.delete("demo")
 
 
