@@ -244,10 +244,12 @@ def _refused(job: Job) -> bool:
 
 def _completed(job: Job, launches: Sequence[Launch]) -> bool:
     """Whether the job ended well. COMPLETING does not say how a job ends, and lasts while a node is
-    away; then the launchers of all nodes must say that they ended well.
+    away; then the launchers of all nodes must say that they ended well. At COMPLETED none may say
+    otherwise.
     """
-    told_well = _told_by_all(job, launches) and _all_well(launches)
-    return job.state == "COMPLETED" or (job.state == "COMPLETING" and told_well)
+    if job.state == "COMPLETING":
+        return _told_by_all(job, launches) and _all_well(launches)
+    return job.state == "COMPLETED" and not any(item.kind is not None for item in launches)
 
 
 def _told_by_all(job: Job | None, launches: Sequence[Launch]) -> bool:

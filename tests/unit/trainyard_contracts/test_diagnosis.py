@@ -39,6 +39,8 @@ def run(
 def test_a_job_that_ended_with_zero_succeeded() -> None:
     assert run(Job("7", "COMPLETED", 0, 0, (A,))).outcome == "succeeded"
     assert run(Job("7", "COMPLETING", 0, 0, (A,))).outcome == "failed", "nobody said how it ended"
+    said = [Launch(node=A, ended=2.0), Launch(node=B, ended=2.0, exit_code=1, kind="exit")]
+    assert run(Job("7", "COMPLETED", 0, 0, (A, B)), said).outcome == "failed", "one says it failed"
     assert (
         run(
             Job("7", "COMPLETING", 0, 0, (A, B)),
