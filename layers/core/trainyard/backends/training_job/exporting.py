@@ -94,7 +94,7 @@ class Exporter:
                     return False
                 some = small[begin : begin + _AT_ONCE]
                 copied = pool.map(lambda path: self._copied(chosen, path), some)
-                progress.done |= dict(zip(some, copied, strict=True))
+                progress.done.update(zip(some, copied, strict=True))
         return all(self._copied_in_parts(chosen, path, progress, in_time) for path in large)
 
     def _copied_in_parts(
