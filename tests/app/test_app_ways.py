@@ -13,6 +13,7 @@ from tests.support.parallelcluster_specs import spec
 from tests.support.story import Story, record_fact
 
 from trainyard.domain.facts import ClusterEvent
+from trainyard.domain.filesystems import TaskEnd
 from trainyard.domain.states import BackendStatus
 from trainyard.ports import BackendEvent
 
@@ -39,19 +40,23 @@ class Queues(MemoryBackend):
 class QueueStory(Story):
     """A run on a queue from zero, of c5.2xlarge and then of c5.xlarge."""
 
-    def begin(self, **extra: Any) -> QueueStory:
+    def begin(self, cluster: dict[str, Any] | None = None, **extra: Any) -> QueueStory:
+        """`cluster`: what differs in its spec."""
         world = self.world
         self.backend = Queues(world.clock, "test", "parallelcluster", world.commands)
         backends = {**world.ports.backends, "parallelcluster": self.backend}
         world.ports = replace(world.ports, backends=backends)
         self.machines.ports = world.ports
         ways = [{"instanceType": "c5.2xlarge", "tryForSeconds": 300}, {"instanceType": "c5.xlarge"}]
-        self.submit(cluster={"spec": spec(capacity=ways)}, **extra)
+        given = spec(**{"capacity": ways, **(cluster or {})})
+        self.submit(cluster={"spec": given}, **extra)
         self.rest()
         self.comes_up()
         return self
 
     def comes_up(self) -> None:
+        if self.cluster.spec.archive:
+            self.world.lustre.make_with(self.cluster)
         self.backend.advance(self.cluster.name, BackendStatus.IN_SERVICE)
         self.send("ClusterReady", nodes=[])
         self.rest()
@@ -194,3 +199,21 @@ def test_after_a_crash_at_any_write_there_is_one_cluster_of_the_next_way() -> No
         story.comes_up()
         story.training()
         assert (story.run.status, story.run.cluster_generation) == ("Running", 2), writes
+
+
+def test_a_cluster_with_an_archive_is_exported_to_it_and_then_left() -> None:
+    fsx = {"capacityGib": 1200, "archive": "s3://my-archive/lab/"}
+    story = QueueStory().begin({"fsx": fsx})
+    story.sweep()
+    story.rest()
+    assert story.cluster.status == "Ready"
+    story.tells()
+    story.pass_time(301)
+    story.sweep()
+    assert (story.cluster.status, story.run.outcome) == ("Deleting", None)
+    story.world.lustre.end(TaskEnd("succeeded", files=3))
+    for _ in range(3):
+        story.sweep()
+        story.pass_time(61)
+    assert (story.types, story.cluster.generation) == (["c5.xlarge"], 2)
+    assert story.run.outcome is None
