@@ -124,21 +124,68 @@ def test_a_cluster_that_a_run_has_trained_on_is_never_left(story: QueueStory) ->
     assert (story.cluster.status, story.cluster.generation) == ("Ready", 1)
 
 
+def gives_up(story: QueueStory) -> None:
+    """Slurm gave the newest job nodes that were still to be powered up, and none came."""
+    told = {"run": story.run_id, "attempt": story.attempt, "jobId": story.job}
+    story.send("AttemptStarted", **told, nodes=["a", "b"], waitsFor=["a", "b"])
+    story.end("failed", errorKind="signal", signal=9, neverRan=True)
+
+
 def test_a_job_that_slurm_gave_up_for_want_of_nodes_is_asked_for_again_and_costs_no_attempt() -> (
     None
 ):
     story = QueueStory().begin(recovery={"maxAttempts": 2})
     story.tells()
     for _ in range(3):
-        told = {"run": story.run_id, "attempt": story.attempt, "jobId": story.job}
-        story.send("AttemptStarted", **told, nodes=["a", "b"], waitsFor=["a", "b"])
-        story.end("failed", errorKind="signal", signal=9, neverRan=True)
+        gives_up(story)
         story.pass_time(30)
     assert (story.run.outcome, story.cluster.generation) == (None, 1)
     assert {one.cause for one in story.run.incidents} == {"no-capacity"}
     story.pass_time(300)
     story.pass_time(3)
     assert story.types == ["c5.xlarge"]
+
+
+def test_without_other_ways_nodes_are_asked_for_as_long_as_a_run_waits_for_one() -> None:
+    given = {"maxAttempts": 2, "waitForNodeSeconds": 600}
+    story = QueueStory().begin({"capacity": []}, recovery=given)
+    for _ in range(4):
+        story.tells()
+        gives_up(story)
+        assert story.run.outcome is None
+        story.world.clock.tick(140)
+    assert {one.cause for one in story.run.incidents} == {"no-capacity"}
+    assert "Job 100 ended before its program began: 2 nodes could not be started." in story.said
+    assert "was killed" not in story.said
+    story.world.clock.tick(60)
+    gives_up(story)
+    assert story.run.problem is not None
+    assert story.run.problem.code == "no-capacity"
+    assert "It was asked for 600 s (recovery.waitForNodeSeconds)" in story.run.problem.detail
+
+
+def test_a_job_that_never_began_for_a_reason_nobody_told_killed_no_worker_process() -> None:
+    story = QueueStory().begin({"capacity": []}, recovery={"maxAttempts": 3})
+    for _ in range(3):
+        assert story.run.outcome is None
+        gives_up(story)
+    assert {one.cause for one in story.run.incidents} == {"never-began"}
+    assert "Job 100 ended before its program began: its nodes did not come up." in story.said
+    assert "was killed" not in story.said
+    assert story.run.problem is not None
+    assert story.run.problem.code == "attempts-exhausted"
+
+
+def test_a_job_that_has_trained_is_none_that_never_ran_whatever_its_agent_saw(
+    story: QueueStory,
+) -> None:
+    """The cluster holds its checkpoints, be the directory that the agent looked at empty."""
+    story.training()
+    story.tells()
+    story.end("failed", errorKind="signal", signal=9, neverRan=True)
+    story.pass_time(3000)
+    assert (story.cluster.status, story.cluster.generation) == ("Ready", 1)
+    assert story.run.incidents[0].cause == "worker-process"
 
 
 def test_want_of_another_queues_nodes_is_not_the_jobs(story: QueueStory) -> None:

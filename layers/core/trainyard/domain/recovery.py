@@ -254,7 +254,8 @@ def _recover(draft: Draft, attempt: Attempt, finding: causes.Finding) -> None:
             cause=finding.cause,
         )
         return
-    if finding.cause == "no-capacity" and ways.has_ways(draft):
+    wants = ways.has_ways(draft) or ways.never_began(draft, attempt)
+    if finding.cause == "no-capacity" and wants:
         draft.change_attempt(wanting=True)
     if finding.leaves:
         _leave(draft, finding)

@@ -28,13 +28,16 @@ def events(draft: Draft, attempt: Attempt) -> list[ClusterEvent]:
     cluster, run = draft.cluster, draft.run
     if cluster is None or cluster.owner_run != run.id or cluster.ready_at is None:
         return []
-    end = draft.book.end_of(attempt)
-    hollow = end is not None and end.never_ran
+    hollow = never_began(draft, attempt)
     if not (attempt.waits or hollow) or _started(run, besides=attempt if hollow else None):
         return []
     asked = [one.submitted_at for one in run.attempts if one.submitted_at is not None]
-    since = min((at for at in asked if at >= cluster.ready_at), default=draft.now)
-    partition = run.spec.job.partition
+    return told_since(draft, min((at for at in asked if at >= cluster.ready_at), default=draft.now))
+
+
+def told_since(draft: Draft, since: datetime) -> list[ClusterEvent]:
+    """What AWS said of the nodes that the run's jobs may have."""
+    partition = draft.run.spec.job.partition
     return [
         one
         for one in draft.book.of(ClusterEvent)
@@ -42,6 +45,17 @@ def events(draft: Draft, attempt: Attempt) -> list[ClusterEvent]:
         and not isinstance(one, LifecycleFailed)
         and (partition is None or not one.partitions or partition in one.partitions)
     ]
+
+
+def never_began(draft: Draft, attempt: Attempt) -> bool:
+    """Whether the attempt's job ended before its program began.
+
+    Its agent may have looked at a directory that was empty; what is known of its steps counts more.
+    """
+    end = draft.book.end_of(attempt)
+    if end is None or not end.never_ran or end.last_step is not None:
+        return False
+    return attempt.first_step_at is None and draft.book.saved_by(attempt) is None
 
 
 def word(draft: Draft, attempt: Attempt) -> Word | None:
