@@ -12,6 +12,7 @@ from tests.support.memory import Died, MemoryBackend
 from tests.support.parallelcluster_specs import spec
 from tests.support.story import Story, record_fact
 
+from trainyard.app.facts.situation import decide_now
 from trainyard.domain.facts import ClusterEvent
 from trainyard.domain.filesystems import TaskEnd
 from trainyard.domain.states import BackendStatus
@@ -202,6 +203,29 @@ def test_a_quota_stops_the_run_at_once_with_what_to_do(story: QueueStory) -> Non
     assert story.run.problem.code == "backend-rejected"
     assert "VcpuLimitExceeded" in story.run.problem.detail
     assert "ask for a higher quota in Service Quotas" in story.run.problem.detail
+
+
+def test_a_job_that_is_given_up_does_not_stay_in_the_queue() -> None:
+    """Nodes that come later would run it, and nobody would watch."""
+    story = QueueStory().begin(teardown="never")
+    assert story.run_id in story.agent.active
+    story.tells(QUOTA)
+    assert (story.run.outcome, story.cluster.status) == ("failed", "Ready")
+    assert story.agent.active == {}
+
+
+def test_a_cancel_before_the_cluster_is_left_keeps_it_and_takes_the_job_back() -> None:
+    story = QueueStory().begin(teardown="never")
+    story.tells()
+    story.world.clock.tick(301)
+    ports = story.world.ports
+    leaving = decide_now(ports, story.run).run
+    assert [one.kind for one in leaving.actions] == ["leave"]
+    ports.runs.put(leaving)
+    story.cancel()
+    story.rest()
+    assert (story.run.status, story.cluster.status) == ("Cancelled", "Ready")
+    assert story.agent.active == {}
 
 
 def test_people_who_work_on_the_cluster_keep_it(story: QueueStory) -> None:

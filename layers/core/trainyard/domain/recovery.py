@@ -246,6 +246,8 @@ def _recover(draft: Draft, attempt: Attempt, finding: causes.Finding) -> None:
     if finding.exclude:
         draft.change(excluded_nodes=sorted({*draft.run.excluded_nodes, *finding.exclude}))
     if finding.stop is not None:
+        if finding.stop == "failed" and draft.book.end_of(attempt) is None:
+            draft.act(_cancelling(attempt, finding.because))
         draft.stop(finding.stop, finding.because, finding.problem)
         draft.note(
             f"stop-{finding.fact.id}",
@@ -267,9 +269,11 @@ def _recover(draft: Draft, attempt: Attempt, finding: causes.Finding) -> None:
         and draft.attempt.ended_at is not None
     ):
         # No successor will kill what is left of this job on the surviving nodes.
-        draft.act(
-            Action(id=f"cancel-job-{attempt.number}", kind="cancel-job", reason=finding.because)
-        )
+        draft.act(_cancelling(attempt, finding.because))
+
+
+def _cancelling(attempt: Attempt, because: str) -> Action:
+    return Action(id=f"cancel-job-{attempt.number}", kind="cancel-job", reason=because)
 
 
 def _leave(draft: Draft, finding: causes.Finding) -> None:
