@@ -15,8 +15,9 @@ from tests.support.story import Story, record_fact
 from trainyard.app.facts.situation import decide_now
 from trainyard.domain.facts import ClusterEvent
 from trainyard.domain.filesystems import TaskEnd
+from trainyard.domain.records import Cluster
 from trainyard.domain.states import BackendStatus
-from trainyard.ports import BackendEvent
+from trainyard.ports import BackendEvent, CommandResult
 
 ICE, QUOTA = "InsufficientInstanceCapacity", "VcpuLimitExceeded"
 
@@ -125,10 +126,15 @@ def test_a_cluster_that_a_run_has_trained_on_is_never_left(story: QueueStory) ->
     assert (story.cluster.status, story.cluster.generation) == ("Ready", 1)
 
 
-def gives_up(story: QueueStory) -> None:
-    """Slurm gave the newest job nodes that were still to be powered up, and none came."""
-    told = {"run": story.run_id, "attempt": story.attempt, "jobId": story.job}
+def gets_nodes(story: QueueStory) -> None:
+    """Slurm gives the newest job nodes that are still to be powered up."""
+    told: dict[str, Any] = {"run": story.run_id, "attempt": story.attempt, "jobId": story.job}
     story.send("AttemptStarted", **told, nodes=["a", "b"], waitsFor=["a", "b"])
+
+
+def gives_up(story: QueueStory) -> None:
+    """It takes them back, because none came."""
+    gets_nodes(story)
     story.end("failed", errorKind="signal", signal=9, neverRan=True)
 
 
@@ -226,6 +232,67 @@ def test_a_cancel_before_the_cluster_is_left_keeps_it_and_takes_the_job_back() -
     story.rest()
     assert (story.run.status, story.cluster.status) == ("Cancelled", "Ready")
     assert story.agent.active == {}
+
+
+@pytest.mark.parametrize("state", ["running", "ended"])
+def test_a_job_that_starts_at_the_moment_at_which_its_cluster_is_left_goes_on(
+    story: QueueStory, state: str
+) -> None:
+    """The agent knows it; its event is on the way."""
+    story.tells()
+    story.world.clock.tick(301)
+    story.agent.states[story.run_id] = state
+    story.rest()
+    assert (story.cluster.status, story.attempt) == ("Ready", 1)
+    assert "The next way is not tried: attempt 1 has got its nodes." in story.said
+    story.training()
+    story.pass_time(600)
+    assert (story.run.status, story.attempt, story.cluster.generation) == ("Running", 1, 1)
+    story.end()
+    assert story.run.status == "Succeeded"
+
+
+def test_a_job_that_started_and_then_lost_its_nodes_leaves_the_cluster_later(
+    story: QueueStory,
+) -> None:
+    story.tells()
+    story.world.clock.tick(301)
+    story.agent.states[story.run_id] = "running"
+    story.rest()
+    gives_up(story)
+    story.pass_time(3)
+    assert (story.types, story.cluster.generation) == (["c5.xlarge"], 2)
+
+
+def test_no_cluster_is_left_before_its_agent_has_answered(story: QueueStory) -> None:
+    """Unreachable is not dead: it may train there."""
+    story.tells()
+    story.world.clock.tick(301)
+    calls: list[str] = []
+
+    def silent(cluster: Cluster, argv: list[str]) -> CommandResult:
+        if argv[1] != "status" or len(calls) == 3:
+            return story.agent(cluster, argv)
+        calls.append(story.cluster.status)
+        return CommandResult(255, "", "the session was closed")
+
+    story.world.commands.answer = silent
+    story.rest()
+    assert calls == ["Ready"] * 3
+    story.pass_time(3)
+    assert (story.types, story.cluster.generation) == (["c5.xlarge"], 2)
+
+
+def test_a_try_that_is_over_when_slurm_gives_up_its_first_job_is_left_at_once(
+    story: QueueStory,
+) -> None:
+    gets_nodes(story)
+    story.tells()
+    story.pass_time(400)
+    assert (story.cluster.status, story.run.outcome) == ("Ready", None)
+    story.end("failed", errorKind="signal", signal=9, neverRan=True)
+    story.pass_time(3)
+    assert (story.types, story.cluster.generation) == (["c5.xlarge"], 2)
 
 
 def test_people_who_work_on_the_cluster_keep_it(story: QueueStory) -> None:

@@ -205,6 +205,8 @@ def _attempt(draft: Draft) -> None:
     attempt = draft.attempt
     nodes.without_exclusions(draft)
     if ways.is_leaving(draft):
+        if attempt is not None and (lost := causes.cluster_lost(draft, attempt)) is not None:
+            _recover(draft, attempt, lost)  # nobody is left to be asked
         return
     if attempt is None or attempt.ended_at is not None:
         _plan(draft)
