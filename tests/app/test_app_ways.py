@@ -13,7 +13,7 @@ from tests.support.parallelcluster_specs import spec
 from tests.support.story import Story, record_fact
 
 from trainyard.app.facts.situation import decide_now
-from trainyard.domain.facts import ClusterEvent
+from trainyard.domain.facts import ClusterEvent, ClusterLost
 from trainyard.domain.filesystems import TaskEnd
 from trainyard.domain.records import Cluster
 from trainyard.domain.states import BackendStatus
@@ -281,6 +281,20 @@ def test_no_cluster_is_left_before_its_agent_has_answered(story: QueueStory) -> 
     assert calls == ["Ready"] * 3
     story.pass_time(3)
     assert (story.types, story.cluster.generation) == (["c5.xlarge"], 2)
+
+
+def test_a_cluster_that_is_lost_before_it_is_left_ends_the_run(story: QueueStory) -> None:
+    """Nobody is there who could be asked whether the job has begun."""
+    story.tells()
+    story.world.clock.tick(301)
+    ports = story.world.ports
+    ports.runs.put(decide_now(ports, story.run).run)
+    lost = ClusterLost(id="lost", at=ports.clock.now(), reason="The controller is gone.")
+    ports.clusters.record(story.cluster.name, lost)
+    story.rest()
+    assert story.run.status == "Failed"
+    assert story.run.problem is not None
+    assert story.run.problem.detail == "The controller is gone."
 
 
 def test_a_try_that_is_over_when_slurm_gives_up_its_first_job_is_left_at_once(
