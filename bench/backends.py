@@ -157,7 +157,7 @@ def linked_at(stage: Stage, run_id: str) -> float:
 
     def linked() -> bool:
         lines = hosts.read_text().splitlines() if hosts.exists() else []
-        return wanted <= {line.split()[0] for line in lines}
+        return wanted <= {line.partition(" ")[0] for line in lines}
 
     eventually("all nodes of attempt 2 are linked", linked, 120, poll=0.05)
     return time.time()

@@ -12,9 +12,12 @@ from tests.support.memory import Died, MemoryBackend
 from tests.support.parallelcluster_specs import spec
 from tests.support.story import Story, record_fact
 
-from trainyard.domain.facts import ClusterEvent
+from trainyard.app.facts.situation import decide_now
+from trainyard.domain.facts import ClusterEvent, ClusterLost
+from trainyard.domain.filesystems import TaskEnd
+from trainyard.domain.records import Cluster
 from trainyard.domain.states import BackendStatus
-from trainyard.ports import BackendEvent
+from trainyard.ports import BackendEvent, CommandResult
 
 ICE, QUOTA = "InsufficientInstanceCapacity", "VcpuLimitExceeded"
 
@@ -39,19 +42,23 @@ class Queues(MemoryBackend):
 class QueueStory(Story):
     """A run on a queue from zero, of c5.2xlarge and then of c5.xlarge."""
 
-    def begin(self, **extra: Any) -> QueueStory:
+    def begin(self, cluster: dict[str, Any] | None = None, **extra: Any) -> QueueStory:
+        """`cluster`: what differs in its spec."""
         world = self.world
         self.backend = Queues(world.clock, "test", "parallelcluster", world.commands)
         backends = {**world.ports.backends, "parallelcluster": self.backend}
         world.ports = replace(world.ports, backends=backends)
         self.machines.ports = world.ports
         ways = [{"instanceType": "c5.2xlarge", "tryForSeconds": 300}, {"instanceType": "c5.xlarge"}]
-        self.submit(cluster={"spec": spec(capacity=ways)}, **extra)
+        given = spec(**{"capacity": ways, **(cluster or {})})
+        self.submit(cluster={"spec": given}, **extra)
         self.rest()
         self.comes_up()
         return self
 
     def comes_up(self) -> None:
+        if self.cluster.spec.archive:
+            self.world.lustre.make_with(self.cluster)
         self.backend.advance(self.cluster.name, BackendStatus.IN_SERVICE)
         self.send("ClusterReady", nodes=[])
         self.rest()
@@ -119,21 +126,73 @@ def test_a_cluster_that_a_run_has_trained_on_is_never_left(story: QueueStory) ->
     assert (story.cluster.status, story.cluster.generation) == ("Ready", 1)
 
 
+def gets_nodes(story: QueueStory) -> None:
+    """Slurm gives the newest job nodes that are still to be powered up."""
+    told: dict[str, Any] = {"run": story.run_id, "attempt": story.attempt, "jobId": story.job}
+    story.send("AttemptStarted", **told, nodes=["a", "b"], waitsFor=["a", "b"])
+
+
+def gives_up(story: QueueStory) -> None:
+    """It takes them back, because none came."""
+    gets_nodes(story)
+    story.end("failed", errorKind="signal", signal=9, neverRan=True)
+
+
 def test_a_job_that_slurm_gave_up_for_want_of_nodes_is_asked_for_again_and_costs_no_attempt() -> (
     None
 ):
     story = QueueStory().begin(recovery={"maxAttempts": 2})
     story.tells()
     for _ in range(3):
-        told = {"run": story.run_id, "attempt": story.attempt, "jobId": story.job}
-        story.send("AttemptStarted", **told, nodes=["a", "b"], waitsFor=["a", "b"])
-        story.end("failed", errorKind="signal", signal=9, neverRan=True)
+        gives_up(story)
         story.pass_time(30)
     assert (story.run.outcome, story.cluster.generation) == (None, 1)
     assert {one.cause for one in story.run.incidents} == {"no-capacity"}
     story.pass_time(300)
     story.pass_time(3)
     assert story.types == ["c5.xlarge"]
+
+
+def test_without_other_ways_nodes_are_asked_for_as_long_as_a_run_waits_for_one() -> None:
+    given = {"maxAttempts": 2, "waitForNodeSeconds": 600}
+    story = QueueStory().begin({"capacity": []}, recovery=given)
+    for _ in range(4):
+        story.tells()
+        gives_up(story)
+        assert story.run.outcome is None
+        story.world.clock.tick(140)
+    assert {one.cause for one in story.run.incidents} == {"no-capacity"}
+    assert "Job 100 ended before its program began: 2 nodes could not be started." in story.said
+    assert "was killed" not in story.said
+    story.world.clock.tick(60)
+    gives_up(story)
+    assert story.run.problem is not None
+    assert story.run.problem.code == "no-capacity"
+    assert "It was asked for 600 s (recovery.waitForNodeSeconds)" in story.run.problem.detail
+
+
+def test_a_job_that_never_began_for_a_reason_nobody_told_killed_no_worker_process() -> None:
+    story = QueueStory().begin({"capacity": []}, recovery={"maxAttempts": 3})
+    for _ in range(3):
+        assert story.run.outcome is None
+        gives_up(story)
+    assert {one.cause for one in story.run.incidents} == {"never-began"}
+    assert "Job 100 ended before its program began: its nodes did not come up." in story.said
+    assert "was killed" not in story.said
+    assert story.run.problem is not None
+    assert story.run.problem.code == "attempts-exhausted"
+
+
+def test_a_job_that_has_trained_is_none_that_never_ran_whatever_its_agent_saw(
+    story: QueueStory,
+) -> None:
+    """The cluster holds its checkpoints, be the directory that the agent looked at empty."""
+    story.training()
+    story.tells()
+    story.end("failed", errorKind="signal", signal=9, neverRan=True)
+    story.pass_time(3000)
+    assert (story.cluster.status, story.cluster.generation) == ("Ready", 1)
+    assert story.run.incidents[0].cause == "worker-process"
 
 
 def test_want_of_another_queues_nodes_is_not_the_jobs(story: QueueStory) -> None:
@@ -150,6 +209,104 @@ def test_a_quota_stops_the_run_at_once_with_what_to_do(story: QueueStory) -> Non
     assert story.run.problem.code == "backend-rejected"
     assert "VcpuLimitExceeded" in story.run.problem.detail
     assert "ask for a higher quota in Service Quotas" in story.run.problem.detail
+
+
+def test_a_job_that_is_given_up_does_not_stay_in_the_queue() -> None:
+    """Nodes that come later would run it, and nobody would watch."""
+    story = QueueStory().begin(teardown="never")
+    assert story.run_id in story.agent.active
+    story.tells(QUOTA)
+    assert (story.run.outcome, story.cluster.status) == ("failed", "Ready")
+    assert story.agent.active == {}
+
+
+def test_a_cancel_before_the_cluster_is_left_keeps_it_and_takes_the_job_back() -> None:
+    story = QueueStory().begin(teardown="never")
+    story.tells()
+    story.world.clock.tick(301)
+    ports = story.world.ports
+    leaving = decide_now(ports, story.run).run
+    assert [one.kind for one in leaving.actions] == ["leave"]
+    ports.runs.put(leaving)
+    story.cancel()
+    story.rest()
+    assert (story.run.status, story.cluster.status) == ("Cancelled", "Ready")
+    assert story.agent.active == {}
+
+
+@pytest.mark.parametrize("state", ["running", "ended"])
+def test_a_job_that_starts_at_the_moment_at_which_its_cluster_is_left_goes_on(
+    story: QueueStory, state: str
+) -> None:
+    """The agent knows it; its event is on the way."""
+    story.tells()
+    story.world.clock.tick(301)
+    story.agent.states[story.run_id] = state
+    story.rest()
+    assert (story.cluster.status, story.attempt) == ("Ready", 1)
+    assert "The next way is not tried: attempt 1 has got its nodes." in story.said
+    story.training()
+    story.pass_time(600)
+    assert (story.run.status, story.attempt, story.cluster.generation) == ("Running", 1, 1)
+    story.end()
+    assert story.run.status == "Succeeded"
+
+
+def test_a_job_that_started_and_then_lost_its_nodes_leaves_the_cluster_later(
+    story: QueueStory,
+) -> None:
+    story.tells()
+    story.world.clock.tick(301)
+    story.agent.states[story.run_id] = "running"
+    story.rest()
+    gives_up(story)
+    story.pass_time(3)
+    assert (story.types, story.cluster.generation) == (["c5.xlarge"], 2)
+
+
+def test_no_cluster_is_left_before_its_agent_has_answered(story: QueueStory) -> None:
+    """Unreachable is not dead: it may train there."""
+    story.tells()
+    story.world.clock.tick(301)
+    calls: list[str] = []
+
+    def silent(cluster: Cluster, argv: list[str]) -> CommandResult:
+        if argv[1] != "status" or len(calls) == 3:
+            return story.agent(cluster, argv)
+        calls.append(story.cluster.status)
+        return CommandResult(255, "", "the session was closed")
+
+    story.world.commands.answer = silent
+    story.rest()
+    assert calls == ["Ready"] * 3
+    story.pass_time(3)
+    assert (story.types, story.cluster.generation) == (["c5.xlarge"], 2)
+
+
+def test_a_cluster_that_is_lost_before_it_is_left_ends_the_run(story: QueueStory) -> None:
+    """Nobody is there who could be asked whether the job has begun."""
+    story.tells()
+    story.world.clock.tick(301)
+    ports = story.world.ports
+    ports.runs.put(decide_now(ports, story.run).run)
+    lost = ClusterLost(id="lost", at=ports.clock.now(), reason="The controller is gone.")
+    ports.clusters.record(story.cluster.name, lost)
+    story.rest()
+    assert story.run.status == "Failed"
+    assert story.run.problem is not None
+    assert story.run.problem.detail == "The controller is gone."
+
+
+def test_a_try_that_is_over_when_slurm_gives_up_its_first_job_is_left_at_once(
+    story: QueueStory,
+) -> None:
+    gets_nodes(story)
+    story.tells()
+    story.pass_time(400)
+    assert (story.cluster.status, story.run.outcome) == ("Ready", None)
+    story.end("failed", errorKind="signal", signal=9, neverRan=True)
+    story.pass_time(3)
+    assert (story.types, story.cluster.generation) == (["c5.xlarge"], 2)
 
 
 def test_people_who_work_on_the_cluster_keep_it(story: QueueStory) -> None:
@@ -194,3 +351,21 @@ def test_after_a_crash_at_any_write_there_is_one_cluster_of_the_next_way() -> No
         story.comes_up()
         story.training()
         assert (story.run.status, story.run.cluster_generation) == ("Running", 2), writes
+
+
+def test_a_cluster_with_an_archive_is_exported_to_it_and_then_left() -> None:
+    fsx = {"capacityGib": 1200, "archive": "s3://my-archive/lab/"}
+    story = QueueStory().begin({"fsx": fsx})
+    story.sweep()
+    story.rest()
+    assert story.cluster.status == "Ready"
+    story.tells()
+    story.pass_time(301)
+    story.sweep()
+    assert (story.cluster.status, story.run.outcome) == ("Deleting", None)
+    story.world.lustre.end(TaskEnd("succeeded", files=3))
+    for _ in range(3):
+        story.sweep()
+        story.pass_time(61)
+    assert (story.types, story.cluster.generation) == (["c5.xlarge"], 2)
+    assert story.run.outcome is None

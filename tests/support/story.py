@@ -61,6 +61,7 @@ class Agent:
     jobs: dict[tuple[str, int], str] = field(default_factory=dict)
     active: dict[str, int] = field(default_factory=dict)
     excluded: dict[tuple[str, int], list[str]] = field(default_factory=dict)
+    states: dict[str, str] = field(default_factory=dict)
     export_ok: bool = True
     corrupt: bool = False
     composite: str = ""
@@ -92,6 +93,12 @@ class Agent:
         if waits:
             self.excluded[key] = [node for node in options["--nodes"].split(",") if node]
         return {"jobId": self.jobs[key], "state": "submitted", "waits": waits}
+
+    def status(self, options: dict[str, str]) -> dict[str, Any]:
+        number = max(attempt for run, attempt in self.jobs if run == options["--run"])
+        ended = self.active.get(options["--run"]) != number
+        state = "ended" if ended else self.states.get(options["--run"], "submitted")
+        return {"attempt": number, "state": state}
 
     def cancel(self, options: dict[str, str]) -> dict[str, Any]:
         run = options["--run"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine
@@ -169,13 +170,18 @@ class Ending:
 
 
 def never_ran(attempt: Attempt, diagnosis: Diagnosis) -> bool:
-    """Whether the job ended before its script began: Slurm makes the log when it does."""
-    return (
-        diagnosis.outcome == "failed"
-        and attempt.progress is None
-        and not read_launches(attempt.directory)
-        and not (attempt.directory / places.JOB_LOG).exists()
-    )
+    """Whether the job ended before its script began: Slurm makes the log when it does.
+
+    Of a directory that is not there or cannot be read nobody knows it.
+    """
+    if diagnosis.outcome != "failed" or attempt.progress is not None:
+        return False
+    try:
+        there = os.listdir(attempt.directory)
+    except OSError as error:
+        log.warning("whether %s ran cannot be read: %s", attempt, error)
+        return False
+    return not any(name == places.JOB_LOG or places.is_launch_report(name) for name in there)
 
 
 def with_restart(diagnosis: Diagnosis, node: str) -> Diagnosis:

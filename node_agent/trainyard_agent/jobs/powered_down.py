@@ -48,12 +48,14 @@ class PoweredDown:
             return
         bundle = bundle_of(attempt)
         unwanted = {*bundle.exclude_nodes, *bundle.down_nodes} if bundle else set(job.excluded)
-        off = {name for name, node in self._table.slurm_nodes.items() if node.off}
+        known = self._table.slurm_nodes
+        off = {name for name, node in known.items() if node.off}
         kept = off & set(job.excluded) - unwanted
         if not kept:
             return
+        still = sorted(known.keys() & {*job.excluded} - kept)  # it refuses to exclude any other
         try:
-            await self._slurm.exclude(job.job_id, sorted({*job.excluded} - kept))
+            await self._slurm.exclude(job.job_id, still)
         except SlurmError as error:
             log.warning("%s: no node can be powered up for its job yet: %s", attempt, error)
             return

@@ -168,15 +168,19 @@ def test_the_script_says_in_one_line_why_it_failed(
     assert why in done.stdout.splitlines()[-1]
 
 
+#: Slurm's answers, one a line, in the order in which it is asked.
 SCONTROL = """\
 #!/bin/sh
 echo "$SLURM_CONF $*" >> "$0.calls"
-read -r state < "$0.states" && sed -i 1d "$0.states"
-echo "NodeName=q-dy-nodes-1 State=$state"
+read -r answer < "$0.answers" && sed -i 1d "$0.answers"
+echo "$answer"
+case $answer in *Invalid*) exit 1 ;; esac
 """
+COMING, UP = "State=ALLOCATED+CLOUD+NOT_RESPONDING+POWERING_UP", "State=ALLOCATED+CLOUD"
+CONFIGURING = "JobId=7 JobName=run-01-2 JobState=CONFIGURING"
 
 
-def began(tmp_path: Path, *states: str, **job: str) -> list[str]:
+def began(tmp_path: Path, *answers: str, **job: str) -> list[str]:
     """What PrologSlurmctld asks of Slurm before it lets the job begin."""
     program = tmp_path / "trainyard/bin/slurm-job-begin"
     scontrol = tmp_path / "slurm/bin/scontrol"
@@ -184,10 +188,11 @@ def began(tmp_path: Path, *states: str, **job: str) -> list[str]:
         directory.mkdir(parents=True)
     program.write_bytes((LIFECYCLE / "slurm-job-begin").read_bytes())
     scontrol.write_text(SCONTROL)
-    Path(f"{scontrol}.states").write_text("".join(f"{state}\n" for state in states))
+    Path(f"{scontrol}.answers").write_text("".join(f"{one}\n" for one in answers))
     for each in (program, scontrol):
         each.chmod(0o755)
-    environment = {"SLURM_JOB_NAME": "run-01-2", "SLURM_JOB_NODELIST": "q-dy-nodes-1"} | job
+    known = {"SLURM_JOB_ID": "7", "SLURM_JOB_NAME": "run-01-2"}
+    environment = known | {"SLURM_JOB_NODELIST": "q-dy-nodes-1"} | job
     subprocess.run([str(program)], env=environment, check=True, timeout=120)
     calls = Path(f"{scontrol}.calls")
     return calls.read_text().splitlines() if calls.exists() else []
@@ -195,15 +200,37 @@ def began(tmp_path: Path, *states: str, **job: str) -> list[str]:
 
 @pytest.mark.real
 def test_a_job_begins_as_soon_as_the_machines_that_boot_for_it_are_up(tmp_path: Path) -> None:
-    states = ["ALLOCATED+CLOUD+POWERED_DOWN", "ALLOCATED+CLOUD+NOT_RESPONDING+POWERING_UP"]
-    calls = began(tmp_path, *states, "ALLOCATED+CLOUD")
+    off = "State=ALLOCATED+CLOUD+POWERED_DOWN"
+    calls = began(tmp_path, off, CONFIGURING, COMING, CONFIGURING, UP)
     conf = tmp_path / "trainyard/bin/../../slurm/etc/slurm.conf"
-    assert calls == [f"{conf} -o show node q-dy-nodes-1"] * 3
+    node, job = f"{conf} -o show node q-dy-nodes-1", f"{conf} -o show job 7"
+    assert calls == [node, job, node, job, node]
 
 
 @pytest.mark.real
 def test_a_job_whose_machine_is_given_up_is_not_held_up(tmp_path: Path) -> None:
-    assert len(began(tmp_path, "DOWN+CLOUD+POWERING_DOWN")) == 1
+    assert len(began(tmp_path, "State=DOWN+CLOUD+POWERING_DOWN")) == 1
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    "said",
+    [
+        "JobId=7 JobName=run-01-2 JobState=CANCELLED",
+        "JobId=7 JobName=run-01-2 JobState=NODE_FAIL",
+        "slurm_load_jobs error: Invalid job id specified",
+    ],
+)
+def test_nothing_waits_for_a_job_that_is_over_although_its_nodes_boot(
+    tmp_path: Path, said: str
+) -> None:
+    assert len(began(tmp_path, COMING, said)) == 2
+
+
+@pytest.mark.real
+def test_a_slurm_that_does_not_answer_is_asked_again(tmp_path: Path) -> None:
+    silent = "slurm_load_jobs error: Unable to contact slurm controller"
+    assert len(began(tmp_path, COMING, silent, UP)) == 3
 
 
 @pytest.mark.real

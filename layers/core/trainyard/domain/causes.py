@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Literal
 
 from trainyard.domain import capacity, ways
@@ -165,22 +165,53 @@ def no_capacity(draft: Draft, attempt: Attempt) -> Finding | None:
     over = draft.book.job_end_of(attempt)
     if over is None or over.how != "no-capacity":
         return None
-    seconds = draft.run.spec.recovery.wait_for_node_seconds
-    since = attempt.submitted_at or over.at
-    for one in reversed(draft.incidents):
-        if one.cause != "no-capacity" or one.resumed_at is not None:
-            break
-        since = min(since, one.started_at)
     job = f"job {over.job_id}" if over.job_id else f"attempt {attempt.number}"
     because = f"AWS had no nodes for {job}: {_sentence(over.reason)}"
     if ways.has_ways(draft):
         return _next_way(draft, over, because)
+    return _asked_again(draft, over, because, _asked_since(draft, attempt, over))
+
+
+def _asked_since(draft: Draft, attempt: Attempt, fact: Fact) -> datetime:
+    """Since when nodes are asked for without a step in between."""
+    since, row = attempt.submitted_at or fact.at, set()
+    for one in reversed(draft.incidents):
+        if one.cause != "no-capacity" or one.resumed_at is not None:
+            break
+        row.add(one.attempt)
+    asked = [one.submitted_at for one in draft.run.attempts if one.number in row]
+    return min([since, *(at for at in asked if at is not None)])
+
+
+def _asked_again(draft: Draft, fact: Fact, because: str, since: datetime) -> Finding:
+    seconds = draft.run.spec.recovery.wait_for_node_seconds
     if draft.now < since + timedelta(seconds=seconds):
-        return Finding("no-capacity", over, because, outcome="lost", resume_as="Asking again")
+        return Finding("no-capacity", fact, because, outcome="lost", resume_as="Asking again")
     detail = f"{because} It was asked for {seconds} s (recovery.waitForNodeSeconds)."
     return Finding(
-        "no-capacity", over, because, stop="failed", problem=problem("no-capacity", detail)
+        "no-capacity", fact, because, stop="failed", problem=problem("no-capacity", detail)
     )
+
+
+def never_began(draft: Draft, attempt: Attempt) -> Finding | None:
+    """The job ended before its program began: the nodes that Slurm gave it did not come up.
+
+    Where AWS has none, they are asked for as long as a run waits for a node.
+    """
+    end = _end(draft, attempt)
+    if end is None or not ways.never_began(draft, attempt):
+        return None
+    since = _asked_since(draft, attempt, end)
+    told = ways.told_since(draft, since)
+    lacking = capacity.first_word(told)
+    if lacking is None and end.error:
+        return None
+    said = lacking or (told[-1] if told else None)
+    words = said.description or said.failure_message if said else "its nodes did not come up"
+    because = f"Job {end.job_id} ended before its program began: {_sentence(words)}"
+    if lacking is not None:
+        return _asked_again(draft, end, because, since)
+    return Finding("never-began", end, because, outcome="lost", resume_as="Asking again")
 
 
 def no_nodes(draft: Draft, attempt: Attempt) -> Finding | None:
@@ -497,6 +528,7 @@ CAUSES: tuple[Judge, ...] = (
     node_lost,
     job_lost,
     no_capacity,
+    never_began,
     out_of_time,
     cancelled_on_cluster,
     out_of_memory,

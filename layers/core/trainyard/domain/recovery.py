@@ -205,6 +205,8 @@ def _attempt(draft: Draft) -> None:
     attempt = draft.attempt
     nodes.without_exclusions(draft)
     if ways.is_leaving(draft):
+        if attempt is not None and (lost := causes.cluster_lost(draft, attempt)) is not None:
+            _recover(draft, attempt, lost)  # nobody is left to be asked
         return
     if attempt is None or attempt.ended_at is not None:
         _plan(draft)
@@ -246,6 +248,8 @@ def _recover(draft: Draft, attempt: Attempt, finding: causes.Finding) -> None:
     if finding.exclude:
         draft.change(excluded_nodes=sorted({*draft.run.excluded_nodes, *finding.exclude}))
     if finding.stop is not None:
+        if finding.stop == "failed" and draft.book.end_of(attempt) is None:
+            draft.act(_cancelling(attempt, finding.because))
         draft.stop(finding.stop, finding.because, finding.problem)
         draft.note(
             f"stop-{finding.fact.id}",
@@ -254,7 +258,8 @@ def _recover(draft: Draft, attempt: Attempt, finding: causes.Finding) -> None:
             cause=finding.cause,
         )
         return
-    if finding.cause == "no-capacity" and ways.has_ways(draft):
+    wants = ways.has_ways(draft) or ways.never_began(draft, attempt)
+    if finding.cause == "no-capacity" and wants:
         draft.change_attempt(wanting=True)
     if finding.leaves:
         _leave(draft, finding)
@@ -266,9 +271,11 @@ def _recover(draft: Draft, attempt: Attempt, finding: causes.Finding) -> None:
         and draft.attempt.ended_at is not None
     ):
         # No successor will kill what is left of this job on the surviving nodes.
-        draft.act(
-            Action(id=f"cancel-job-{attempt.number}", kind="cancel-job", reason=finding.because)
-        )
+        draft.act(_cancelling(attempt, finding.because))
+
+
+def _cancelling(attempt: Attempt, because: str) -> Action:
+    return Action(id=f"cancel-job-{attempt.number}", kind="cancel-job", reason=because)
 
 
 def _leave(draft: Draft, finding: causes.Finding) -> None:

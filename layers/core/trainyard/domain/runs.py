@@ -11,10 +11,14 @@ Outcome = Literal["succeeded", "failed", "cancelled"]
 
 
 def stopped(run: Run, now: datetime, outcome: Outcome, reason: str, problem: Problem | None) -> Run:
-    """End the training. A job that may still run must stop, even if we know of no submission."""
-    actions = list(run.actions)
-    live = run.attempt
-    if live is not None and live.life == run.life and live.ended_at is None:
+    """End the training. A job that may still run must stop, even if we know of no submission.
+
+    A cluster that was to be left for want of nodes is not: what becomes of it, the run's policy
+    says. The job may still wait there.
+    """
+    actions = [one for one in run.actions if one.kind != "leave"]
+    live, left = run.attempt, len(actions) < len(run.actions)
+    if live is not None and live.life == run.life and (live.ended_at is None or left):
         actions.append(Action(id=f"cancel-job-{live.number}", kind="cancel-job", reason=reason))
     update = {
         "outcome": outcome,

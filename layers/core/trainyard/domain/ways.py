@@ -28,13 +28,16 @@ def events(draft: Draft, attempt: Attempt) -> list[ClusterEvent]:
     cluster, run = draft.cluster, draft.run
     if cluster is None or cluster.owner_run != run.id or cluster.ready_at is None:
         return []
-    end = draft.book.end_of(attempt)
-    hollow = end is not None and end.never_ran
+    hollow = never_began(draft, attempt)
     if not (attempt.waits or hollow) or _started(run, besides=attempt if hollow else None):
         return []
     asked = [one.submitted_at for one in run.attempts if one.submitted_at is not None]
-    since = min((at for at in asked if at >= cluster.ready_at), default=draft.now)
-    partition = run.spec.job.partition
+    return told_since(draft, min((at for at in asked if at >= cluster.ready_at), default=draft.now))
+
+
+def told_since(draft: Draft, since: datetime) -> list[ClusterEvent]:
+    """What AWS said of the nodes that the run's jobs may have."""
+    partition = draft.run.spec.job.partition
     return [
         one
         for one in draft.book.of(ClusterEvent)
@@ -44,9 +47,22 @@ def events(draft: Draft, attempt: Attempt) -> list[ClusterEvent]:
     ]
 
 
+def never_began(draft: Draft, attempt: Attempt) -> bool:
+    """Whether the attempt's job ended before its program began.
+
+    Its agent may have looked at a directory that was empty; what is known of its steps counts more.
+    """
+    end = draft.book.end_of(attempt)
+    if end is None or not end.never_ran or end.last_step is not None:
+        return False
+    return attempt.first_step_at is None and draft.book.saved_by(attempt) is None
+
+
 def word(draft: Draft, attempt: Attempt) -> Word | None:
     """AWS's first word that it has no nodes for the job, while that is so."""
     if not has_ways(draft) or _is_kept(draft):
+        return None
+    if goes_on(attempt) in draft.run.handled_facts and not never_began(draft, attempt):
         return None
     stages = [one for one in draft.book.of(JobStage) if one.attempt == attempt.number]
     lacking: list[JobStage] = []
@@ -66,12 +82,18 @@ def lasts_until(draft: Draft, first: Word) -> datetime:
 
 def following(draft: Draft, reason: str) -> CapacityTry | None:
     """The try that follows if the cluster is left now; None if there is none, or it must stay."""
-    cluster, run = draft.cluster, draft.run
+    cluster, run = draft.cluster, _wanting(draft.run)
     if cluster is None or not has_ways(draft):
         return None
     if not cluster.spec.nodes_come_with_jobs and _started(run):
         return None  # what was trained may lie on the cluster alone
     return capacity.next_try(left(run, cluster, reason, draft.now), draft.now)
+
+
+def _wanting(run: Run) -> Run:
+    """The run as it is once its newest attempt is given up for want of nodes."""
+    newest = [one.changed(wanting=True) for one in run.attempts[-1:]]
+    return run.changed(attempts=[*run.attempts[:-1], *newest])
 
 
 def left(run: Run, cluster: Cluster, reason: str, now: datetime) -> Cluster:
@@ -115,16 +137,25 @@ def kept(cluster: Cluster) -> str:
     return f"kept-{cluster.generation}"
 
 
+def goes_on(attempt: Attempt) -> str:
+    """It is among the handled facts of a run whose job got nodes when its cluster was to be left:
+    what AWS said before counts no more, unless none of these nodes comes.
+    """
+    return f"goes-on-{attempt.number}"
+
+
 def _is_kept(draft: Draft) -> bool:
     return draft.cluster is not None and kept(draft.cluster) in draft.run.handled_facts
 
 
 def _started(run: Run, *, besides: Attempt | None = None) -> list[Attempt]:
-    """Attempts that had nodes. Slurm gives a job nodes that are still to be powered up, too."""
+    """Attempts that had nodes. Slurm gives a job nodes that are still to be powered up, too, so one
+    that was given up for want of nodes counts only if it made a step all the same.
+    """
     return [
         one
         for one in run.attempts
         if one.started_at is not None
-        and not one.wanting
+        and (not one.wanting or one.first_step_at is not None)
         and (besides is None or one.number != besides.number)
     ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -69,4 +71,20 @@ def test_a_job_whose_script_never_began_is_told_as_that(tmp_path: Path) -> None:
     assert not controller.ending._event(attempt, failed, "").never_ran
     (attempt.directory / places.JOB_LOG).unlink()
     write_launch(attempt.directory, NODES[0])
+    assert not controller.ending._event(attempt, failed, "").never_ran
+
+
+def test_of_a_job_whose_directory_cannot_be_read_nobody_knows_whether_it_ran(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller = Controller(tmp_path, None)
+    attempt = controller.add(1, "running", nodes=NODES)
+    failed = Diagnosis("failed", signal=9, error_kind="signal")
+    assert not attempt.directory.exists()
+    assert not controller.ending._event(attempt, failed, "").never_ran
+
+    def stale(path: Path) -> list[str]:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), str(path))
+
+    monkeypatch.setattr(os, "listdir", stale)
     assert not controller.ending._event(attempt, failed, "").never_ran

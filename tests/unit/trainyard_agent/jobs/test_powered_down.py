@@ -83,9 +83,11 @@ class Slurm:
         return True
 
 
-def let_wait(slurm: Slurm, seconds: float, **fields: Any) -> None:
+WAITING = Job("7", "PENDING", 0, 0, (), "Resources", excluded=(COMING, OFF, STATIC[1]))
+
+
+def let_wait(slurm: Slurm, seconds: float, job: Job = WAITING, **fields: Any) -> None:
     known = cluster("allocated+cloud", "down+cloud", "idle+cloud")
-    job = Job("7", "PENDING", 0, 0, (), "Resources", excluded=(COMING, OFF, STATIC[1]))
     waiting = attempt(
         2,
         "submitted",
@@ -98,9 +100,17 @@ def let_wait(slurm: Slurm, seconds: float, **fields: Any) -> None:
 
 def test_a_job_that_waits_for_long_may_use_them_but_not_the_node_that_is_lost() -> None:
     slurm = Slurm()
-    let_wait(slurm, HOLD_SECONDS - 1)
+    let_wait(slurm, 0)
     assert slurm.told == []
     let_wait(slurm, HOLD_SECONDS + 1)
+    assert slurm.told == [[STATIC[1]]]
+
+
+def test_a_node_that_slurm_does_not_know_any_more_is_not_named_to_it() -> None:
+    """An update of the cluster took its queue: Slurm would refuse the whole list."""
+    slurm = Slurm()
+    gone = Job("7", "PENDING", 0, 0, (), "Resources", excluded=(OFF, STATIC[1], "old-st-1"))
+    let_wait(slurm, HOLD_SECONDS + 1, job=gone)
     assert slurm.told == [[STATIC[1]]]
 
 

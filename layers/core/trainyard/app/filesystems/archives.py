@@ -34,14 +34,17 @@ def as_filesystem(cluster: Cluster) -> Filesystem:
 def export_asked(ports: Ports, cluster: Cluster) -> Cluster:
     """Ask the sweep, which alone changes anything at FSx, for an export; again changes nothing.
 
-    An export that failed is followed by another one.
+    An export that failed is followed by another one. Any other problem stays: the next try of a
+    cluster that is left follows from it.
     """
     archive = cluster.archive or Archive()
     if archive.exporting:
         return cluster
     asked = filesystems.asked_for(as_filesystem(cluster), ports.clock.now(), "deletion")
     begun = archive.changed(export=asked.export, kept=False, waits_for="")
-    return ports.clusters.put(cluster.changed(archive=begun, problem=None))
+    failed = cluster.problem is not None and cluster.problem.code == "archive-failed"
+    problem = None if failed else cluster.problem
+    return ports.clusters.put(cluster.changed(archive=begun, problem=problem))
 
 
 def may_be_tried_again(ports: Ports, cluster: Cluster) -> Cluster:

@@ -9,7 +9,6 @@ from trainyard.app.machines.inputs import StepInput
 from trainyard.app.machines.run.delays import tell_delay
 from trainyard.app.machines.run.leave_way import leave_way
 from trainyard.app.machines.run.submit_attempt import agent_answer
-from trainyard.domain import ways
 from trainyard.domain.errors import BackendRejected, CommandFailed, ConflictError, RetryableError
 from trainyard.domain.nodes import excluded
 from trainyard.domain.records import Action, Cluster, ClusterNode, Run, TimelineEntry
@@ -33,7 +32,7 @@ def repair(ports: Ports, given: StepInput) -> dict[str, object]:
     if all(planned.id != action.id for planned in run.actions):
         return {"done": action.id}
     try:
-        message = DOERS[action.kind](ports, ports.clusters.get(run.cluster_name), run, action)
+        message, after = _done(ports, run, action)
     except RetryableError as error:
         planned = decide_now(ports, ports.runs.get(run.id)).actions
         if any(known.id == action.id for known in planned):
@@ -52,18 +51,16 @@ def repair(ports: Ports, given: StepInput) -> dict[str, object]:
     )
     ports.runs.note(run.id, entry)
     left = [planned for planned in run.actions if planned.id != action.id]
-    ports.runs.put(_after(ports, run, action).changed(actions=left))
+    ports.runs.put(after.changed(actions=left))
     return {"done": action.id, "message": message}
 
 
-def _after(ports: Ports, run: Run, action: Action) -> Run:
-    """The run after an action was done."""
-    if action.kind != "leave":
-        return excluded(run, action)
+def _done(ports: Ports, run: Run, action: Action) -> tuple[str, Run]:
+    """What was done, in words, and the run after it."""
+    if action.kind == "leave":
+        return leave_way(ports, run, action)
     cluster = ports.clusters.get(run.cluster_name)
-    if cluster.status != "Ready" or cluster.generation != run.cluster_generation:
-        return run
-    return run.changed(handled_facts=[*run.handled_facts, ways.kept(cluster)])
+    return DOERS[action.kind](ports, cluster, run, action), excluded(run, action)
 
 
 def _exclude(ports: Ports, cluster: Cluster, run: Run, action: Action) -> str:
@@ -142,5 +139,4 @@ DOERS: dict[str, Callable[[Ports, Cluster, Run, Action], str]] = {
     "replace": _replace,
     "cancel-job": _cancel_job,
     "exclude": _exclude,
-    "leave": leave_way,
 }
