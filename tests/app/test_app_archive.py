@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.support.memory import Died, MemoryBackend
+from tests.support.memory import Died, MemoryBackend, MemoryChanges
 from tests.support.parallelcluster_specs import spec
 from tests.support.story import Story, record_fact
 
+from trainyard.app.clusters.change_cluster import stop_fleet, update_cluster
 from trainyard.app.clusters.create_cluster import create_cluster
 from trainyard.app.clusters.delete_cluster import delete_cluster
 from trainyard.app.sweep.sweep import sweep
@@ -41,6 +42,10 @@ class Lab:
     @property
     def cluster(self) -> Cluster:
         return self.world.clusters.stored[NAME]
+
+    def changes(self) -> MemoryChanges:
+        self.backend.changes = MemoryChanges()
+        return self.backend.changes
 
     def create(self, name: str = NAME, **more: Any) -> None:
         given = spec(name=name, fsx={"capacityGib": 1200, "archive": ARCHIVE, **more})
@@ -167,6 +172,45 @@ def test_a_cluster_whose_export_failed_is_kept_and_says_so(lab: Lab, end: TaskEn
     assert len(lab.world.lustre.tasks) == 1
 
 
+FAILED = TaskEnd("failed", said="The bucket is gone.")
+
+
+def test_a_stopped_cluster_that_is_kept_is_still_stopped_and_tried_again_after_an_hour(
+    lab: Lab,
+) -> None:
+    changes = lab.changes()
+    lab.ready()
+    stop_fleet(lab.world.ports, NAME)
+    changes.fleet = "stopped"
+    lab.sweep()
+    assert lab.cluster.status == "Stopped"
+    lab.delete()
+    lab.sweep()
+    lab.world.lustre.end(FAILED)
+    lab.sweep()
+    assert lab.cluster.status == "Stopped"
+    for _ in range(80):
+        lab.sweep()
+    assert len(lab.world.lustre.tasks) == 2
+
+
+def test_a_cluster_that_is_kept_amid_an_update_is_no_sooner_ready_than_that_is_over(
+    lab: Lab,
+) -> None:
+    changes = lab.changes()
+    lab.ready()
+    update_cluster(lab.world.ports, NAME, lab.cluster.spec.changed(idle_limit_seconds=7200))
+    lab.sweep()
+    lab.delete()
+    lab.sweep()
+    lab.world.lustre.end(FAILED)
+    sweep(lab.world.ports)
+    assert lab.cluster.status == "Updating"
+    changes.state = "complete"
+    lab.sweep()
+    assert (lab.cluster.status, lab.cluster.spec.idle_limit_seconds) == ("Ready", 7200)
+
+
 def test_a_person_may_have_it_tried_again_at_once(lab: Lab) -> None:
     lab.ready()
     lab.delete()
@@ -198,6 +242,20 @@ def test_what_a_person_gives_up_by_force_is_not_exported(lab: Lab) -> None:
     lab.sweep()
     assert lab.cluster.delete_requested_at is not None
     assert lab.world.lustre.tasks == {}
+
+
+def test_force_while_fsx_exports_gives_up_what_that_would_save(lab: Lab) -> None:
+    lab.ready()
+    lab.delete()
+    lab.sweep()
+    lab.delete(force=True)
+    asked = lab.cluster.delete_requested_at
+    lab.world.lustre.end(TaskEnd("failed", said="The filesystem is being deleted."))
+    sweep(lab.world.ports)
+    assert (lab.cluster.status, lab.cluster.delete_requested_at) == ("Deleting", asked)
+    assert lab.said() == []
+    lab.sweep()
+    assert lab.cluster.status == "Deleted"
 
 
 def test_a_cluster_that_was_never_ready_holds_nothing_and_goes_at_once(lab: Lab) -> None:

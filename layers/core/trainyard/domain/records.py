@@ -488,6 +488,18 @@ class Cluster(Record):
         export = self.archive.export if self.archive is not None else None
         return export is None or export.state != "verified"
 
+    @property
+    def status_if_kept(self) -> ClusterStatus:
+        """What it is again if its deletion is given up: as its newest change left or has it."""
+        change = self.change
+        if change is None:
+            return "Ready"
+        if not change.over and change.state != "waiting":
+            return "Updating"
+        if change.state in ("waiting", "refused", "withdrawn"):
+            return change.was
+        return "Stopped" if change.fleet == "stopped" else "Ready"
+
     def tags(self, stage: str) -> dict[str, str]:
         """Of all that a backend makes for it: the user's, and those by which we know ours."""
         ours = {
