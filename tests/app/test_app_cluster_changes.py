@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from trainyard.app.runs.request_export import request_export
 from trainyard.app.runs.resume_run import resume_run
 from trainyard.app.runs.submit_run import submit_run
 from trainyard.app.sweep.sweep import sweep
+from trainyard.domain import capacity
 from trainyard.domain.errors import (
     BackendRejected,
     ClusterInUse,
@@ -27,7 +29,7 @@ from trainyard.domain.errors import (
     RetryableError,
     WrongState,
 )
-from trainyard.domain.records import Attempt, Cluster, ClusterChange, Run
+from trainyard.domain.records import Attempt, CapacityTry, Cluster, ClusterChange, Run
 from trainyard.domain.states import BackendStatus
 from trainyard.ports import Ports
 from trainyard_contracts.cluster_specs import ClusterSpec, read_cluster_spec
@@ -381,6 +383,45 @@ def test_a_backend_that_changes_no_clusters_says_what_to_do(world: World) -> Non
         with pytest.raises(WrongState, match="cannot be changed") as refused:
             ask()
         assert "trainyard cluster create" in refused.value.next_step
+
+
+def made_in_the_second_way(world: World) -> None:
+    """AWS had no capacity for the first of the ways of its spec."""
+    ways = [{"instanceType": "c5.2xlarge"}, {"instanceType": "c5.xlarge"}]
+    asked = read_cluster_spec(spec(capacity=ways))
+    tries = [
+        CapacityTry(number=at, way=f"way {at}", began_at=world.cluster.created_at) for at in (1, 2)
+    ]
+    made = world.cluster.changed(spec=asked.ways[1].spec, asked=asked, tries=tries)
+    world.ports.clusters.put(made)
+
+
+def test_a_cluster_of_one_of_several_ways_is_updated_as_it_was_made(world: World) -> None:
+    made_in_the_second_way(world)
+    assert world.cluster.asked is not None
+    with pytest.raises(InvalidRequest) as refused:
+        update_cluster(world.ports, NAME, world.cluster.asked)
+    (error,) = refused.value.errors
+    assert error.field == "capacity"
+    assert "remove it" in error.message
+    update_cluster(world.ports, NAME, wanted(max=9))
+    world.sweep()
+    world.takes_effect()
+    world.sweep()
+    assert (world.cluster.spec, world.cluster.tries) == (wanted(max=9), [])
+
+
+def test_after_an_update_no_other_way_takes_the_place_of_what_a_person_chose(
+    world: World,
+) -> None:
+    made_in_the_second_way(world)
+    update_cluster(world.ports, NAME, wanted(max=9))
+    world.sweep()
+    world.takes_effect()
+    world.sweep()
+    now = world.story.world.clock.now()
+    left = capacity.wanting(world.cluster, "no capacity", now, now + timedelta(hours=1))
+    assert capacity.next_try(left, now) is None
 
 
 def test_a_cluster_that_is_being_made_is_not_changed_yet(world: World) -> None:

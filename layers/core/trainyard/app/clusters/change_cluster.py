@@ -169,6 +169,11 @@ def _wanted(ports: Ports, cluster: Cluster, spec: ClusterSpec) -> ClusterSpec:
 def _words(name: str, cluster: Cluster) -> str:
     if name == "name":
         return f"must be '{cluster.name}', the cluster that is updated"
+    if name == "capacity":
+        return (
+            "names ways to make a cluster, and this one is made; remove it, and give the rest as "
+            f"the cluster has it (trainyard cluster show {cluster.name} --json)"
+        )
     return (
         "cannot be changed in a cluster that is there; give what it has (trainyard cluster show "
         f"{cluster.name} --json), or make another cluster"
