@@ -14,11 +14,12 @@ from tests.support.story import Story, record_fact
 from trainyard.app.clusters.change_cluster import stop_fleet, update_cluster
 from trainyard.app.clusters.create_cluster import create_cluster
 from trainyard.app.clusters.delete_cluster import delete_cluster
+from trainyard.app.runs.dry_run import dry_run_cluster
 from trainyard.app.sweep.sweep import sweep
 from trainyard.domain import errors
 from trainyard.domain.facts import ArchiveEnded, Book
 from trainyard.domain.filesystems import TaskEnd
-from trainyard.domain.records import Cluster
+from trainyard.domain.records import CapacityTry, Cluster
 from trainyard.domain.states import BackendStatus
 from trainyard_contracts.cluster_specs import read_cluster_spec
 
@@ -279,6 +280,34 @@ def test_a_task_that_runs_already_is_waited_for(lab: Lab) -> None:
 
 def test_two_clusters_never_export_to_one_prefix(lab: Lab) -> None:
     lab.ready()
+    with pytest.raises(errors.InvalidRequest, match="cluster 'demo' has"):
+        lab.create("other")
+
+
+def test_a_run_whose_archive_is_another_clusters_is_refused_when_it_is_submitted(lab: Lab) -> None:
+    lab.ready()
+    archived, same = (
+        spec(name=name, fsx={"capacityGib": 1200, "archive": ARCHIVE}) for name in ("other", NAME)
+    )
+    later = {"spec": spec(name="other"), "otherwise": [archived]}
+    for given in ({"spec": archived}, {"spec": same}, later):
+        with pytest.raises(errors.InvalidRequest, match="cluster 'demo' has") as refused:
+            lab.story.submit(cluster=given)
+        (error,) = refused.value.errors
+        assert error.field.startswith("cluster.")
+    with pytest.raises(errors.InvalidRequest, match="cluster 'demo' has"):
+        dry_run_cluster(lab.world.ports, read_cluster_spec(archived))
+
+
+@pytest.mark.parametrize("which", ["asked", "otherwise"])
+def test_a_cluster_that_may_be_made_in_another_way_holds_the_prefix_of_that_too(
+    lab: Lab, which: str
+) -> None:
+    lab.ready()
+    plain = read_cluster_spec(spec(name=NAME))
+    other = {"asked": lab.cluster.spec} if which == "asked" else {"otherwise": [lab.cluster.spec]}
+    tries = [CapacityTry(number=1, way="a way", began_at=lab.cluster.created_at)]
+    lab.world.ports.clusters.put(lab.cluster.changed(spec=plain, tries=tries, **other))
     with pytest.raises(errors.InvalidRequest, match="cluster 'demo' has"):
         lab.create("other")
 

@@ -489,6 +489,13 @@ class Cluster(Record):
         return export is None or export.state != "verified"
 
     @property
+    def possible_specs(self) -> list[ClusterSpec]:
+        """What it is, and what a later try may make of it."""
+        if not self.tries or self.given_up:
+            return [self.spec]
+        return [self.spec, *filter(None, [self.asked]), *self.otherwise]
+
+    @property
     def status_if_kept(self) -> ClusterStatus:
         """What it is again if its deletion is given up: as its newest change left or has it."""
         change = self.change

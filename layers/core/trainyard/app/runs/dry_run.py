@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trainyard.app.clusters.change_cluster import plan_update
-from trainyard.app.clusters.create_cluster import check_spec, check_standing
+from trainyard.app.clusters.create_cluster import check_archive, check_spec, check_standing
 from trainyard.app.clusters.zones import zones_of
 from trainyard.app.filesystems import reached
 from trainyard.app.filesystems.attach import mounted
@@ -116,6 +116,7 @@ def dry_run_cluster(
     if name is None:
         check_standing(spec)
     check_spec(ports, spec)
+    check_archive(ports, spec.archive, of=name or spec.name)
     named, *others = [
         mounted(ports, one.changed(name=name) if name else one) for one in (spec, *otherwise)
     ]
