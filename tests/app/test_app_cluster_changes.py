@@ -424,6 +424,18 @@ def test_after_an_update_no_other_way_takes_the_place_of_what_a_person_chose(
     assert capacity.next_try(left, now) is None
 
 
+def test_a_creation_that_is_repeated_after_an_update_answers_with_the_cluster(
+    world: World,
+) -> None:
+    world.ports.clusters.put(world.cluster.changed(idempotency_key="k"))
+    update_cluster(world.ports, NAME, wanted(max=9))
+    world.sweep()
+    world.takes_effect()
+    world.sweep()
+    again = create_cluster(world.ports, wanted(), idempotency_key="k")
+    assert again.spec == wanted(max=9)
+
+
 def test_a_cluster_that_is_being_made_is_not_changed_yet(world: World) -> None:
     world.ports.clusters.put(world.cluster.changed(status="Creating"))
     with pytest.raises(WrongState, match="Creating"):

@@ -416,7 +416,9 @@ class Cluster(Record):
     last_heartbeat_at: datetime | None = None
     create_requested: bool = False
     asked: ClusterSpec | None = Field(
-        default=None, description="what was asked for, where spec is one of the ways that it names"
+        default=None,
+        description="what was asked for, where spec is one of the ways that it names, or a person "
+        "has updated it since",
     )
     otherwise: list[ClusterSpec] = Field(
         default_factory=list, description="whole specs that are tried after all ways of asked"

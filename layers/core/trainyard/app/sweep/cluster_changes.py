@@ -155,7 +155,8 @@ def _await_change(ports: Ports, cluster: Cluster, change: ClusterChange) -> Clus
 
 def _with_spec(cluster: Cluster, change: ClusterChange) -> Cluster:
     """The spec is a person's now, and no longer one of the ways in which the cluster was tried."""
-    return cluster.changed(spec=change.spec, tries=[])
+    asked = cluster.asked or cluster.spec
+    return cluster.changed(spec=change.spec, asked=asked, tries=[])
 
 
 def _settled(
