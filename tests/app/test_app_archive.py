@@ -15,6 +15,7 @@ from trainyard.app.clusters.change_cluster import stop_fleet, update_cluster
 from trainyard.app.clusters.create_cluster import create_cluster
 from trainyard.app.clusters.delete_cluster import delete_cluster
 from trainyard.app.runs.dry_run import dry_run_cluster
+from trainyard.app.runs.resume_run import resume_run
 from trainyard.app.sweep.sweep import sweep
 from trainyard.domain import errors
 from trainyard.domain.facts import ArchiveEnded, Book
@@ -371,6 +372,58 @@ def test_a_run_whose_cluster_is_kept_ends_and_says_why_and_the_cluster_goes_late
     for _ in range(3):
         lab.sweep()
     assert story.cluster.status == "Deleted"
+
+
+def _run_that_was_cancelled(lab: Lab) -> Story:
+    """Its own cluster, with an archive, is kept."""
+    story = lab.story
+    lab.world.backend = lab.backend
+    given = spec(fsx={"capacityGib": 1200, "archive": ARCHIVE})
+    story.submit(cluster={"spec": given}, teardown="never")
+    story.ready()
+    lab.world.lustre.make_with(story.cluster)
+    story.sweep()
+    story.training()
+    story.checkpoint(5)
+    story.cancel()
+    story.end("cancelled")
+    assert (story.run.status, story.cluster.status) == ("Cancelled", "Ready"), story.said
+    return story
+
+
+def test_a_run_whose_checkpoints_were_given_up_is_not_resumed_from_an_older_archive(
+    lab: Lab,
+) -> None:
+    story = _run_that_was_cancelled(lab)
+    delete_cluster(lab.world.ports, story.cluster.name, force=True)
+    for _ in range(3):
+        lab.sweep()
+    assert story.cluster.status == "Deleted"
+    with pytest.raises(errors.WrongState, match="holds the run's checkpoints"):
+        resume_run(lab.world.ports, story.run_id)
+
+
+def test_a_run_is_resumed_from_its_archive_once_that_is_verified(lab: Lab) -> None:
+    story = _run_that_was_cancelled(lab)
+    delete_cluster(lab.world.ports, story.cluster.name)
+    lab.rest()
+    lab.sweep()
+    lab.world.lustre.end(TaskEnd("succeeded", files=3))
+    for _ in range(3):
+        lab.sweep()
+    assert story.cluster.status == "Deleted"
+    assert resume_run(lab.world.ports, story.run_id).life == 2
+
+
+def test_a_run_whose_own_cluster_is_stopped_is_not_resumed_to_wait_for_nothing(lab: Lab) -> None:
+    changes = lab.changes()
+    story = _run_that_was_cancelled(lab)
+    stop_fleet(lab.world.ports, story.cluster.name)
+    changes.fleet = "stopped"
+    lab.sweep()
+    assert story.cluster.status == "Stopped"
+    with pytest.raises(errors.WrongState, match="is stopped"):
+        resume_run(lab.world.ports, story.run_id)
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])

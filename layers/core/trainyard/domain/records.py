@@ -487,15 +487,26 @@ class Cluster(Record):
         """Its own filesystem may hold what its archive does not."""
         if not self.spec.archive or self.ready_at is None or self.delete_forced:
             return False
+        return not self._archived
+
+    @property
+    def lost_archive(self) -> bool:
+        """Its own filesystem is gone, or goes, and its archive may lack what that held."""
+        if not self.spec.archive or self.ready_at is None or self._archived:
+            return False
+        return self.status == "Deleted" or (self.status == "Deleting" and self.delete_forced)
+
+    @property
+    def _archived(self) -> bool:
         export = self.archive.export if self.archive is not None else None
-        return export is None or export.state != "verified"
+        return export is not None and export.state == "verified"
 
     @property
     def possible_specs(self) -> list[ClusterSpec]:
         """What it is, and what a later try may make of it."""
         if not self.tries or self.given_up:
             return [self.spec]
-        return [self.spec, *filter(None, [self.asked]), *self.otherwise]
+        return [self.spec, *([self.asked] if self.asked else []), *self.otherwise]
 
     @property
     def status_if_kept(self) -> ClusterStatus:
