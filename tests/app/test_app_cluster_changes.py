@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.support.memory import Died, MemoryBackend, MemoryChanges
-from tests.support.parallelcluster_specs import spec
+from tests.support.parallelcluster_specs import OTHER_SUBNET, spec
 from tests.support.story import Story, make_cluster, record_fact, run_spec
 
 from trainyard.app.clusters.change_cluster import start_fleet, stop_fleet, update_cluster
@@ -383,6 +383,24 @@ def test_a_backend_that_changes_no_clusters_says_what_to_do(world: World) -> Non
         with pytest.raises(WrongState, match="cannot be changed") as refused:
             ask()
         assert "trainyard cluster create" in refused.value.next_step
+
+
+def test_queues_in_another_subnet_are_refused_for_the_filesystem_would_be_an_empty_one(
+    world: World,
+) -> None:
+    """ParallelCluster lets a queue go and another one come, and FSx's subnet is the queues'."""
+    elsewhere = {"name": "others", "subnetIds": [OTHER_SUBNET]}
+    with pytest.raises(InvalidRequest, match="would delete it") as refused:
+        update_cluster(world.ports, NAME, wanted(**elsewhere))
+    assert [one.field for one in refused.value.errors] == ["queues"]
+    update_cluster(world.ports, NAME, wanted(name="others"))
+    assert world.change.state == "waiting"
+
+
+def test_queues_may_move_where_the_filesystem_existed_before() -> None:
+    existing = spec(fsx={"fileSystemId": "fs-0123456789abcdef0"})
+    moved = spec(fsx=existing["sharedStorage"][0]["fsx"], queue={"subnetIds": [OTHER_SUBNET]})
+    assert read_cluster_spec(existing).lost_by(read_cluster_spec(moved)) is None
 
 
 def made_in_the_second_way(world: World) -> None:

@@ -163,6 +163,9 @@ def _wanted(ports: Ports, cluster: Cluster, spec: ClusterSpec) -> ClusterSpec:
         raise InvalidRequest(detail, errors=fixed)
     check_spec(ports, spec)
     wanted: ClusterSpec = have.changed(**{name: getattr(spec, name) for name in have.changeable})
+    if (lost := have.lost_by(wanted)) is not None:
+        error = FieldError(lost.field, lost.words)
+        raise InvalidRequest(f"{lost.field}: {lost.words}", errors=[error])
     return wanted
 
 
