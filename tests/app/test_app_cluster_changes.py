@@ -273,6 +273,8 @@ def test_a_fleet_that_is_stopped_serves_no_run_until_it_is_started(world: World)
     stop_fleet(world.ports, NAME)
     stop_fleet(world.ports, NAME)
     world.sweep()
+    with pytest.raises(WrongState, match="is being changed"):
+        world.run()
     world.fleet_is("stopped")
     world.sweep()
     assert (world.cluster.status, world.change.state) == ("Stopped", "done")

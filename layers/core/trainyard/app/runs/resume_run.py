@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainyard.app.clusters.cluster_use import resting
+from trainyard.app.clusters.cluster_use import resting, stays_stopped
 from trainyard.app.facts.situation import cluster_of, silent_since
 from trainyard.app.runs.read_sync import latest_sync
 from trainyard.app.runs.submit_run import start_run
@@ -139,7 +139,7 @@ def _active(ports: Ports, run: Run) -> Run:
 
 def _check_checkpoints(ports: Ports, run: Run) -> None:
     cluster = cluster_of(ports, run)
-    if cluster is not None and cluster.status == "Stopped" and (rests := resting(cluster)):
+    if cluster is not None and stays_stopped(cluster) and (rests := resting(cluster)):
         raise WrongState(rests[0], next_step=f"{rests[1]}.")
     if not submitted(run):
         return

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 
-from trainyard.app.clusters.cluster_use import resting
+from trainyard.app.clusters.cluster_use import resting, stays_stopped
 from trainyard.app.clusters.create_cluster import check_archive, check_spec
 from trainyard.app.filesystems import reached
 from trainyard.app.filesystems.attach import mounted
@@ -149,7 +149,7 @@ def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
             next_step="Name a cluster that is Ready, "
             "or give cluster.spec so that one is made for this run.",
         )
-    if cluster.status == "Stopped" and (rests := resting(cluster)) is not None:
+    if stays_stopped(cluster) and (rests := resting(cluster)) is not None:
         raise WrongState(rests[0], next_step=f"{rests[1]}.")
     _check_fit(cluster, spec)
     return cluster
