@@ -126,11 +126,6 @@ def dry_run_cluster(
         for number, way in enumerate(ways or [Way(named, "", 0)])
     ]
     first, request = plans[0]
-    unpriced = (
-        []
-        if first.hourly_usd is not None
-        else ["The price list does not say what these instances cost; look it up before you start."]
-    )
     return DryRun(
         request.operation,
         request.request,
@@ -139,7 +134,7 @@ def dry_run_cluster(
         first.hourly_usd,
         [
             *request.warnings,
-            *unpriced,
+            *_unpriced(first),
             *filesystem_warnings(ports, spec),
             *reached.warnings(ports, spec),
         ],
@@ -148,6 +143,12 @@ def dry_run_cluster(
         first.zones,
         first.cannot,
     )
+
+
+def _unpriced(way: PlannedWay) -> list[str]:
+    if way.hourly_usd is not None:
+        return []
+    return ["The price list does not say what these instances cost; look it up before you start."]
 
 
 def _planned(
