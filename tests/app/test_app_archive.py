@@ -7,17 +7,20 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.support.memory import Died, MemoryBackend
+from tests.support.memory import Died, MemoryBackend, MemoryChanges
 from tests.support.parallelcluster_specs import spec
 from tests.support.story import Story, record_fact
 
+from trainyard.app.clusters.change_cluster import stop_fleet, update_cluster
 from trainyard.app.clusters.create_cluster import create_cluster
 from trainyard.app.clusters.delete_cluster import delete_cluster
+from trainyard.app.runs.dry_run import dry_run_cluster
+from trainyard.app.runs.resume_run import resume_run
 from trainyard.app.sweep.sweep import sweep
 from trainyard.domain import errors
 from trainyard.domain.facts import ArchiveEnded, Book
 from trainyard.domain.filesystems import TaskEnd
-from trainyard.domain.records import Cluster
+from trainyard.domain.records import CapacityTry, Cluster
 from trainyard.domain.states import BackendStatus
 from trainyard_contracts.cluster_specs import read_cluster_spec
 
@@ -41,6 +44,10 @@ class Lab:
     @property
     def cluster(self) -> Cluster:
         return self.world.clusters.stored[NAME]
+
+    def changes(self) -> MemoryChanges:
+        self.backend.changes = MemoryChanges()
+        return self.backend.changes
 
     def create(self, name: str = NAME, **more: Any) -> None:
         given = spec(name=name, fsx={"capacityGib": 1200, "archive": ARCHIVE, **more})
@@ -167,6 +174,45 @@ def test_a_cluster_whose_export_failed_is_kept_and_says_so(lab: Lab, end: TaskEn
     assert len(lab.world.lustre.tasks) == 1
 
 
+FAILED = TaskEnd("failed", said="The bucket is gone.")
+
+
+def test_a_stopped_cluster_that_is_kept_is_still_stopped_and_tried_again_after_an_hour(
+    lab: Lab,
+) -> None:
+    changes = lab.changes()
+    lab.ready()
+    stop_fleet(lab.world.ports, NAME)
+    changes.fleet = "stopped"
+    lab.sweep()
+    assert lab.cluster.status == "Stopped"
+    lab.delete()
+    lab.sweep()
+    lab.world.lustre.end(FAILED)
+    lab.sweep()
+    assert lab.cluster.status == "Stopped"
+    for _ in range(80):
+        lab.sweep()
+    assert len(lab.world.lustre.tasks) == 2
+
+
+def test_a_cluster_that_is_kept_amid_an_update_is_no_sooner_ready_than_that_is_over(
+    lab: Lab,
+) -> None:
+    changes = lab.changes()
+    lab.ready()
+    update_cluster(lab.world.ports, NAME, lab.cluster.spec.changed(idle_limit_seconds=7200))
+    lab.sweep()
+    lab.delete()
+    lab.sweep()
+    lab.world.lustre.end(FAILED)
+    sweep(lab.world.ports)
+    assert lab.cluster.status == "Updating"
+    changes.state = "complete"
+    lab.sweep()
+    assert (lab.cluster.status, lab.cluster.spec.idle_limit_seconds) == ("Ready", 7200)
+
+
 def test_a_person_may_have_it_tried_again_at_once(lab: Lab) -> None:
     lab.ready()
     lab.delete()
@@ -200,6 +246,20 @@ def test_what_a_person_gives_up_by_force_is_not_exported(lab: Lab) -> None:
     assert lab.world.lustre.tasks == {}
 
 
+def test_force_while_fsx_exports_gives_up_what_that_would_save(lab: Lab) -> None:
+    lab.ready()
+    lab.delete()
+    lab.sweep()
+    lab.delete(force=True)
+    asked = lab.cluster.delete_requested_at
+    lab.world.lustre.end(TaskEnd("failed", said="The filesystem is being deleted."))
+    sweep(lab.world.ports)
+    assert (lab.cluster.status, lab.cluster.delete_requested_at) == ("Deleting", asked)
+    assert lab.said() == []
+    lab.sweep()
+    assert lab.cluster.status == "Deleted"
+
+
 def test_a_cluster_that_was_never_ready_holds_nothing_and_goes_at_once(lab: Lab) -> None:
     lab.create()
     lab.is_made()
@@ -221,6 +281,34 @@ def test_a_task_that_runs_already_is_waited_for(lab: Lab) -> None:
 
 def test_two_clusters_never_export_to_one_prefix(lab: Lab) -> None:
     lab.ready()
+    with pytest.raises(errors.InvalidRequest, match="cluster 'demo' has"):
+        lab.create("other")
+
+
+def test_a_run_whose_archive_is_another_clusters_is_refused_when_it_is_submitted(lab: Lab) -> None:
+    lab.ready()
+    archived, same = (
+        spec(name=name, fsx={"capacityGib": 1200, "archive": ARCHIVE}) for name in ("other", NAME)
+    )
+    later = {"spec": spec(name="other"), "otherwise": [archived]}
+    for given in ({"spec": archived}, {"spec": same}, later):
+        with pytest.raises(errors.InvalidRequest, match="cluster 'demo' has") as refused:
+            lab.story.submit(cluster=given)
+        (error,) = refused.value.errors
+        assert error.field.startswith("cluster.")
+    with pytest.raises(errors.InvalidRequest, match="cluster 'demo' has"):
+        dry_run_cluster(lab.world.ports, read_cluster_spec(archived))
+
+
+@pytest.mark.parametrize("which", ["asked", "otherwise"])
+def test_a_cluster_that_may_be_made_in_another_way_holds_the_prefix_of_that_too(
+    lab: Lab, which: str
+) -> None:
+    lab.ready()
+    plain = read_cluster_spec(spec(name=NAME))
+    other = {"asked": lab.cluster.spec} if which == "asked" else {"otherwise": [lab.cluster.spec]}
+    tries = [CapacityTry(number=1, way="a way", began_at=lab.cluster.created_at)]
+    lab.world.ports.clusters.put(lab.cluster.changed(spec=plain, tries=tries, **other))
     with pytest.raises(errors.InvalidRequest, match="cluster 'demo' has"):
         lab.create("other")
 
@@ -284,6 +372,58 @@ def test_a_run_whose_cluster_is_kept_ends_and_says_why_and_the_cluster_goes_late
     for _ in range(3):
         lab.sweep()
     assert story.cluster.status == "Deleted"
+
+
+def _run_that_was_cancelled(lab: Lab) -> Story:
+    """Its own cluster, with an archive, is kept."""
+    story = lab.story
+    lab.world.backend = lab.backend
+    given = spec(fsx={"capacityGib": 1200, "archive": ARCHIVE})
+    story.submit(cluster={"spec": given}, teardown="never")
+    story.ready()
+    lab.world.lustre.make_with(story.cluster)
+    story.sweep()
+    story.training()
+    story.checkpoint(5)
+    story.cancel()
+    story.end("cancelled")
+    assert (story.run.status, story.cluster.status) == ("Cancelled", "Ready"), story.said
+    return story
+
+
+def test_a_run_whose_checkpoints_were_given_up_is_not_resumed_from_an_older_archive(
+    lab: Lab,
+) -> None:
+    story = _run_that_was_cancelled(lab)
+    delete_cluster(lab.world.ports, story.cluster.name, force=True)
+    for _ in range(3):
+        lab.sweep()
+    assert story.cluster.status == "Deleted"
+    with pytest.raises(errors.WrongState, match="holds the run's checkpoints"):
+        resume_run(lab.world.ports, story.run_id)
+
+
+def test_a_run_is_resumed_from_its_archive_once_that_is_verified(lab: Lab) -> None:
+    story = _run_that_was_cancelled(lab)
+    delete_cluster(lab.world.ports, story.cluster.name)
+    lab.rest()
+    lab.sweep()
+    lab.world.lustre.end(TaskEnd("succeeded", files=3))
+    for _ in range(3):
+        lab.sweep()
+    assert story.cluster.status == "Deleted"
+    assert resume_run(lab.world.ports, story.run_id).life == 2
+
+
+def test_a_run_whose_own_cluster_is_stopped_is_not_resumed_to_wait_for_nothing(lab: Lab) -> None:
+    changes = lab.changes()
+    story = _run_that_was_cancelled(lab)
+    stop_fleet(lab.world.ports, story.cluster.name)
+    changes.fleet = "stopped"
+    lab.sweep()
+    assert story.cluster.status == "Stopped"
+    with pytest.raises(errors.WrongState, match="is stopped"):
+        resume_run(lab.world.ports, story.run_id)
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])

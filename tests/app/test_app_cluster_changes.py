@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from tests.support.memory import Died, MemoryBackend, MemoryChanges
-from tests.support.parallelcluster_specs import spec
+from tests.support.parallelcluster_specs import OTHER_SUBNET, spec
 from tests.support.story import Story, make_cluster, record_fact, run_spec
 
 from trainyard.app.clusters.change_cluster import start_fleet, stop_fleet, update_cluster
@@ -19,6 +20,7 @@ from trainyard.app.runs.request_export import request_export
 from trainyard.app.runs.resume_run import resume_run
 from trainyard.app.runs.submit_run import submit_run
 from trainyard.app.sweep.sweep import sweep
+from trainyard.domain import capacity
 from trainyard.domain.errors import (
     BackendRejected,
     ClusterInUse,
@@ -27,7 +29,7 @@ from trainyard.domain.errors import (
     RetryableError,
     WrongState,
 )
-from trainyard.domain.records import Attempt, Cluster, ClusterChange, Run
+from trainyard.domain.records import Attempt, CapacityTry, Cluster, ClusterChange, Run
 from trainyard.domain.states import BackendStatus
 from trainyard.ports import Ports
 from trainyard_contracts.cluster_specs import ClusterSpec, read_cluster_spec
@@ -271,6 +273,8 @@ def test_a_fleet_that_is_stopped_serves_no_run_until_it_is_started(world: World)
     stop_fleet(world.ports, NAME)
     stop_fleet(world.ports, NAME)
     world.sweep()
+    with pytest.raises(WrongState, match="is being changed"):
+        world.run()
     world.fleet_is("stopped")
     world.sweep()
     assert (world.cluster.status, world.change.state) == ("Stopped", "done")
@@ -381,6 +385,75 @@ def test_a_backend_that_changes_no_clusters_says_what_to_do(world: World) -> Non
         with pytest.raises(WrongState, match="cannot be changed") as refused:
             ask()
         assert "trainyard cluster create" in refused.value.next_step
+
+
+def test_queues_in_another_subnet_are_refused_for_the_filesystem_would_be_an_empty_one(
+    world: World,
+) -> None:
+    """ParallelCluster lets a queue go and another one come, and FSx's subnet is the queues'."""
+    elsewhere = {"name": "others", "subnetIds": [OTHER_SUBNET]}
+    with pytest.raises(InvalidRequest, match="would delete it") as refused:
+        update_cluster(world.ports, NAME, wanted(**elsewhere))
+    assert [one.field for one in refused.value.errors] == ["queues"]
+    update_cluster(world.ports, NAME, wanted(name="others"))
+    assert world.change.state == "waiting"
+
+
+def test_queues_may_move_where_the_filesystem_existed_before() -> None:
+    existing = spec(fsx={"fileSystemId": "fs-0123456789abcdef0"})
+    moved = spec(fsx=existing["sharedStorage"][0]["fsx"], queue={"subnetIds": [OTHER_SUBNET]})
+    assert read_cluster_spec(existing).lost_by(read_cluster_spec(moved)) is None
+
+
+def made_in_the_second_way(world: World) -> None:
+    """AWS had no capacity for the first of the ways of its spec."""
+    ways = [{"instanceType": "c5.2xlarge"}, {"instanceType": "c5.xlarge"}]
+    asked = read_cluster_spec(spec(capacity=ways))
+    tries = [
+        CapacityTry(number=at, way=f"way {at}", began_at=world.cluster.created_at) for at in (1, 2)
+    ]
+    made = world.cluster.changed(spec=asked.ways[1].spec, asked=asked, tries=tries)
+    world.ports.clusters.put(made)
+
+
+def test_a_cluster_of_one_of_several_ways_is_updated_as_it_was_made(world: World) -> None:
+    made_in_the_second_way(world)
+    assert world.cluster.asked is not None
+    with pytest.raises(InvalidRequest) as refused:
+        update_cluster(world.ports, NAME, world.cluster.asked)
+    (error,) = refused.value.errors
+    assert error.field == "capacity"
+    assert "remove it" in error.message
+    update_cluster(world.ports, NAME, wanted(max=9))
+    world.sweep()
+    world.takes_effect()
+    world.sweep()
+    assert (world.cluster.spec, world.cluster.tries) == (wanted(max=9), [])
+
+
+def test_after_an_update_no_other_way_takes_the_place_of_what_a_person_chose(
+    world: World,
+) -> None:
+    made_in_the_second_way(world)
+    update_cluster(world.ports, NAME, wanted(max=9))
+    world.sweep()
+    world.takes_effect()
+    world.sweep()
+    now = world.story.world.clock.now()
+    left = capacity.wanting(world.cluster, "no capacity", now, now + timedelta(hours=1))
+    assert capacity.next_try(left, now) is None
+
+
+def test_a_creation_that_is_repeated_after_an_update_answers_with_the_cluster(
+    world: World,
+) -> None:
+    world.ports.clusters.put(world.cluster.changed(idempotency_key="k"))
+    update_cluster(world.ports, NAME, wanted(max=9))
+    world.sweep()
+    world.takes_effect()
+    world.sweep()
+    again = create_cluster(world.ports, wanted(), idempotency_key="k")
+    assert again.spec == wanted(max=9)
 
 
 def test_a_cluster_that_is_being_made_is_not_changed_yet(world: World) -> None:

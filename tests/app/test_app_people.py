@@ -79,6 +79,15 @@ def test_a_person_may_give_up_other_peoples_jobs_but_never_an_active_run() -> No
     assert not training.cluster.delete_forced
 
 
+def test_what_a_run_makes_that_came_before_a_forced_deletion_is_not_given_up_with_it() -> None:
+    story = shared()
+    delete_cluster(story.world.ports, "shared", force=True)
+    story.submit(cluster={"name": "shared"})
+    story.pass_time(60)
+    kept = story.world.clusters.stored["shared"]
+    assert (kept.status, kept.delete_forced) == ("Ready", False)
+
+
 def test_a_runs_own_cluster_stays_for_a_persons_job_says_so_and_goes_after_it() -> None:
     story = in_training()
     beat(story, MINE, story.cluster.name)

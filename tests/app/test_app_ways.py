@@ -42,7 +42,14 @@ class Queues(MemoryBackend):
 class QueueStory(Story):
     """A run on a queue from zero, of c5.2xlarge and then of c5.xlarge."""
 
-    def begin(self, cluster: dict[str, Any] | None = None, **extra: Any) -> QueueStory:
+    def begin(
+        self,
+        cluster: dict[str, Any] | None = None,
+        *,
+        archive: str = "",
+        comes_up: bool = True,
+        **extra: Any,
+    ) -> QueueStory:
         """`cluster`: what differs in its spec."""
         world = self.world
         self.backend = Queues(world.clock, "test", "parallelcluster", world.commands)
@@ -50,10 +57,12 @@ class QueueStory(Story):
         world.ports = replace(world.ports, backends=backends)
         self.machines.ports = world.ports
         ways = [{"instanceType": "c5.2xlarge", "tryForSeconds": 300}, {"instanceType": "c5.xlarge"}]
-        given = spec(**{"capacity": ways, **(cluster or {})})
+        fsx = {"capacityGib": 1200, **({"archive": archive} if archive else {})}
+        given = spec(**{"capacity": ways, "fsx": fsx, **(cluster or {})})
         self.submit(cluster={"spec": given}, **extra)
         self.rest()
-        self.comes_up()
+        if comes_up:
+            self.comes_up()
         return self
 
     def comes_up(self) -> None:
@@ -62,6 +71,9 @@ class QueueStory(Story):
         self.backend.advance(self.cluster.name, BackendStatus.IN_SERVICE)
         self.send("ClusterReady", nodes=[])
         self.rest()
+        if self.cluster.spec.archive:
+            self.world.lustre.make_with(self.cluster)
+            self.sweep()
 
     def tells(self, codes: str = ICE, *partitions: str) -> None:
         """A line of the head node's daemon."""
@@ -319,6 +331,55 @@ def test_people_who_work_on_the_cluster_keep_it(story: QueueStory) -> None:
     assert "is used by people: 1 running job of ada" in story.said
 
 
+def _left_with_an_archive() -> QueueStory:
+    """The cluster is left, and FSx exports what its own filesystem holds."""
+    story = QueueStory().begin(archive="s3://my-archive/lab/")
+    assert story.cluster.status == "Ready"
+    story.tells()
+    story.pass_time(310)
+    story.sweep()
+    assert story.cluster.status == "Deleting"
+    assert len(story.world.lustre.tasks) == 1
+    return story
+
+
+def test_a_cluster_with_an_archive_is_exported_and_then_the_next_way_is_tried() -> None:
+    story = _left_with_an_archive()
+    assert story.run.outcome is None, story.said
+    story.world.lustre.end(TaskEnd("succeeded", files=3))
+    for _ in range(3):
+        story.pass_time(61)
+        story.sweep()
+    assert (story.types, story.cluster.generation) == (["c5.xlarge"], 2), story.said
+    story.comes_up()
+    story.training()
+    assert story.run.status == "Running"
+
+
+def test_a_cluster_whose_export_failed_is_not_left_and_the_run_goes_on_there() -> None:
+    story = _left_with_an_archive()
+    story.world.lustre.end(TaskEnd("failed", said="The bucket is gone."))
+    for _ in range(3):
+        story.pass_time(61)
+        story.sweep()
+    assert (story.cluster.status, story.cluster.generation) == ("Ready", 1), story.said
+    assert story.run.outcome is None, story.said
+    story.training()
+    assert story.run.status == "Running", story.said
+
+
+def test_a_try_that_never_was_ready_is_deleted_without_an_export() -> None:
+    story = QueueStory()
+    story.world.lustre.refuse["export"] = AssertionError("there is nothing to export")
+    story.begin(archive="s3://my-archive/lab/", comes_up=False)
+    story.backend.advance(story.cluster.name, BackendStatus.FAILED, ICE)
+    for _ in range(3):
+        story.pass_time(61)
+        story.sweep()
+    assert (story.types, story.cluster.generation) == (["c5.xlarge"], 2), story.said
+    assert len(story.backend.clusters) == 1
+
+
 def test_a_cancel_while_the_cluster_is_left_makes_no_further_try(story: QueueStory) -> None:
     story.backend.deleting_takes = 10
     story.tells()
@@ -351,21 +412,3 @@ def test_after_a_crash_at_any_write_there_is_one_cluster_of_the_next_way() -> No
         story.comes_up()
         story.training()
         assert (story.run.status, story.run.cluster_generation) == ("Running", 2), writes
-
-
-def test_a_cluster_with_an_archive_is_exported_to_it_and_then_left() -> None:
-    fsx = {"capacityGib": 1200, "archive": "s3://my-archive/lab/"}
-    story = QueueStory().begin({"fsx": fsx})
-    story.sweep()
-    story.rest()
-    assert story.cluster.status == "Ready"
-    story.tells()
-    story.pass_time(301)
-    story.sweep()
-    assert (story.cluster.status, story.run.outcome) == ("Deleting", None)
-    story.world.lustre.end(TaskEnd("succeeded", files=3))
-    for _ in range(3):
-        story.sweep()
-        story.pass_time(61)
-    assert (story.types, story.cluster.generation) == (["c5.xlarge"], 2)
-    assert story.run.outcome is None

@@ -42,8 +42,14 @@ def ready(cloud: QueueCloud) -> None:
 
 
 def deleted(cloud: QueueCloud) -> None:
-    cloud.system.api.delete_cluster(NAME)
-    until(cloud, "it is deleted", lambda found: found["status"] == "Deleted")
+    """Asked again while it is Ready: a machine that just ends for the last try takes no request."""
+
+    def gone(found: Json) -> bool:
+        if found["status"] == "Ready":
+            cloud.system.api.delete_cluster(NAME)
+        return bool(found["status"] == "Deleted")
+
+    until(cloud, "it is deleted", gone)
 
 
 def filesystems(cloud: QueueCloud) -> list[str]:

@@ -105,7 +105,7 @@ class Way(NamedTuple):
 
 
 class Lacking(NamedTuple):
-    """A field that must be given, and a sentence about it."""
+    """A field that must be given, or given otherwise, and a sentence about it."""
 
     field: str
     words: str
@@ -256,6 +256,10 @@ class ClusterBase(Strict, ABC):
     def changeable(self) -> Collection[str]:
         """Fields, by their names here, of which a cluster that is there may get another value."""
         return frozenset()
+
+    def lost_by(self, wanted: ClusterBase) -> Lacking | None:
+        """The field by which a change to this spec would delete files; None if all stay."""
+        return None
 
     @property
     def waits_for_users(self) -> bool:

@@ -9,7 +9,7 @@ from pydantic import Field
 from typing_extensions import Self
 
 from .base import rule
-from .cluster_base import MOST_ENTRIES, CapacityBase, GroupBase, Way
+from .cluster_base import MOST_ENTRIES, CapacityBase, ClusterBase, GroupBase, Lacking, Way
 from .cluster_parts import Mountable
 from .ec2_types import known
 from .parallelcluster_capacity import ParallelClusterCapacity
@@ -148,8 +148,7 @@ class ParallelClusterSpec(SlurmCluster):
     @rule
     def _one_zone(self) -> ParallelClusterSpec:
         """An FSx filesystem that is made lies in one zone, that of the workers' one subnet."""
-        made = [one for one in self.shared_storage if one.kind == "fsx" and one.existing is None]
-        subnets = {subnet for queue in self.queues for subnet in queue.subnet_ids}
+        made, subnets = self._made_fsx, self._queue_subnets
         if made and len(subnets) > 1:
             raise ValueError(
                 f"queues: the filesystem '{made[0].name}' is made in one subnet, and the queues "
@@ -254,6 +253,23 @@ class ParallelClusterSpec(SlurmCluster):
         """ParallelCluster judges each; the other ones are ours, or hold what runs left."""
         return CHANGEABLE
 
+    def lost_by(self, wanted: ClusterBase) -> Lacking | None:
+        """CloudFormation would make an empty filesystem in another subnet, and delete this one.
+
+        ParallelCluster sees that where a queue gets other subnets, but not where all queues go and
+        others come (3.16.1: UpdatePolicy.MANAGED_FSX is of a queue's SubnetIds alone).
+        """
+        assert isinstance(wanted, ParallelClusterSpec)
+        if not self._made_fsx or wanted._queue_subnets == self._queue_subnets:
+            return None
+        there = ", ".join(sorted(self._queue_subnets))
+        return Lacking(
+            "queues",
+            f"the filesystem '{self._made_fsx[0].name}' was made with the cluster in {there}, and "
+            "with queues in another subnet AWS would delete it and make an empty one; give every "
+            f"queue the subnet {there}, or make another cluster",
+        )
+
     @property
     def waits_for_users(self) -> bool:
         return self.update_while_used == "wait"
@@ -270,6 +286,15 @@ class ParallelClusterSpec(SlurmCluster):
             for field, source in storage.buckets().items()
         }
         return {**super().read_buckets(), **access, **imported}
+
+    @property
+    def _made_fsx(self) -> list[SharedStorage]:
+        """Filesystems of FSx that are made with the cluster."""
+        return [one for one in self.shared_storage if one.kind == "fsx" and one.existing is None]
+
+    @property
+    def _queue_subnets(self) -> set[str]:
+        return {subnet for queue in self.queues for subnet in queue.subnet_ids}
 
     def _other_types(self) -> Iterable[tuple[str, str, str]]:
         for queue in self.queues:

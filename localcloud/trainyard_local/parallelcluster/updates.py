@@ -26,6 +26,11 @@ _RESIZED = (
 _OR_STRATEGY = (
     ", or set QueueUpdateStrategy in the configuration used for the 'update-cluster' operation"
 )
+_MANAGED = (
+    "Forcing an update would trigger a deletion of the existing file system and result in "
+    "potential data loss. If you intend to preserve the same file system or you want to create a "
+    "new one please refer to the shared storage section in ParallelCluster user guide."
+)
 
 
 @dataclass(frozen=True)
@@ -106,8 +111,13 @@ class Patch:
             yield Change("Scheduling.SlurmQueues", have[name], None, self._resize())
 
     def _queue(self, where: str, old: Json, new: Json) -> Iterator[Change]:
-        for key in ("CapacityType", "AllocationStrategy", "ComputeSettings", "Networking", "Image"):
+        for key in ("CapacityType", "AllocationStrategy", "ComputeSettings", "Image"):
             yield from _differ(where, key, old, new, self._strategy)
+        network = _parts("Networking", old, new)
+        yield from _differ(f"{where}.Networking", "SubnetIds", *network, self._subnets)
+        before, after = ({k: v for k, v in one.items() if k != "SubnetIds"} for one in network)
+        if before != after:
+            yield Change(f"{where}.Networking", before, after, self._strategy())
         scripts = _parts("CustomActions", old, new)
         yield from _differ(f"{where}.CustomActions", "OnNodeConfigured", *scripts, self._strategy)
         for key in ("Iam", "CustomSlurmSettings"):
@@ -154,6 +164,15 @@ class Patch:
             return ""
         return f"{STOPPED} or QueueUpdateStrategy must be set. {_STOP}{_OR_STRATEGY}"
 
+    def _subnets(self, key: str, *_: Any) -> str:
+        """A filesystem that is made lies in the queues' subnet; another one would be made there."""
+        if not _made(self.have) & _made(self.wanted):
+            return self._strategy()
+        return (
+            f"{key} configuration cannot be updated when a managed FSx for Lustre file system is "
+            f"configured. {_MANAGED}"
+        )
+
     def _resize(self) -> str:
         if self.stopped:
             return ""
@@ -194,6 +213,16 @@ def _parts(key: str, old: Json, new: Json) -> tuple[Json, Json]:
 
 def _named(document: Json) -> dict[str, Json]:
     return {queue["Name"]: queue for queue in document["Scheduling"]["SlurmQueues"]}
+
+
+def _made(document: Json) -> set[str]:
+    """Names of the filesystems of FSx that are made with the cluster."""
+    return {
+        one["Name"]
+        for one in document.get("SharedStorage") or []
+        if one["StorageType"] == "FsxLustre"
+        and "FileSystemId" not in (one.get("FsxLustreSettings") or {})
+    }
 
 
 def _types(resource: Json) -> set[str]:

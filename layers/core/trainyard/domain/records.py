@@ -416,7 +416,9 @@ class Cluster(Record):
     last_heartbeat_at: datetime | None = None
     create_requested: bool = False
     asked: ClusterSpec | None = Field(
-        default=None, description="what was asked for, where spec is one of the ways that it names"
+        default=None,
+        description="what was asked for, where spec is one of the ways that it names, or a person "
+        "has updated it since",
     )
     otherwise: list[ClusterSpec] = Field(
         default_factory=list, description="whole specs that are tried after all ways of asked"
@@ -485,8 +487,38 @@ class Cluster(Record):
         """Its own filesystem may hold what its archive does not."""
         if not self.spec.archive or self.ready_at is None or self.delete_forced:
             return False
+        return not self._archived
+
+    @property
+    def lost_archive(self) -> bool:
+        """Its own filesystem is gone, or goes, and its archive may lack what that held."""
+        if not self.spec.archive or self.ready_at is None or self._archived:
+            return False
+        return self.status == "Deleted" or (self.status == "Deleting" and self.delete_forced)
+
+    @property
+    def _archived(self) -> bool:
         export = self.archive.export if self.archive is not None else None
-        return export is None or export.state != "verified"
+        return export is not None and export.state == "verified"
+
+    @property
+    def possible_specs(self) -> list[ClusterSpec]:
+        """What it is, and what a later try may make of it."""
+        if not self.tries or self.given_up:
+            return [self.spec]
+        return [self.spec, *([self.asked] if self.asked else []), *self.otherwise]
+
+    @property
+    def status_if_kept(self) -> ClusterStatus:
+        """What it is again if its deletion is given up: as its newest change left or has it."""
+        change = self.change
+        if change is None:
+            return "Ready"
+        if not change.over and change.state != "waiting":
+            return "Updating"
+        if change.state in ("waiting", "refused", "withdrawn"):
+            return change.was
+        return "Stopped" if change.fleet == "stopped" else "Ready"
 
     def tags(self, stage: str) -> dict[str, str]:
         """Of all that a backend makes for it: the user's, and those by which we know ours."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.support.parallelcluster_specs import making, spec
+from tests.support.parallelcluster_specs import OTHER_SUBNET, making, spec
 
 from trainyard.backends.parallelcluster.config import configuration
 from trainyard_local.parallelcluster.judging import BadRequest
@@ -68,6 +68,17 @@ def test_what_a_strategy_covers_changes_while_nodes_are_drained() -> None:
     del spot["Scheduling"]["SlurmSettings"]["QueueUpdateStrategy"]
     (words,) = refusals(spot).values()
     assert "QueueUpdateStrategy must be set" in words
+
+
+def test_a_queue_gets_no_other_subnet_where_the_filesystem_was_made_in_its_own() -> None:
+    moved = {"subnetIds": [OTHER_SUBNET]}
+    words = refusals(made(queue=moved), stopped=True)
+    (refusal,) = words.values()
+    assert [*words] == ["Scheduling.SlurmQueues[workers].Networking.SubnetIds"]
+    assert "deletion of the existing file system" in refusal
+    assert "Stop the compute fleet" not in refusal, "a stop would not help"
+    there = {"fileSystemId": "fs-0123456789abcdef0"}
+    assert judged(made(fsx=there), made(fsx=there, queue=moved), fleet_stopped=True)
 
 
 def test_a_head_node_is_never_another_one() -> None:

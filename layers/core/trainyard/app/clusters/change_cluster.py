@@ -163,12 +163,20 @@ def _wanted(ports: Ports, cluster: Cluster, spec: ClusterSpec) -> ClusterSpec:
         raise InvalidRequest(detail, errors=fixed)
     check_spec(ports, spec)
     wanted: ClusterSpec = have.changed(**{name: getattr(spec, name) for name in have.changeable})
+    if (lost := have.lost_by(wanted)) is not None:
+        error = FieldError(lost.field, lost.words)
+        raise InvalidRequest(f"{lost.field}: {lost.words}", errors=[error])
     return wanted
 
 
 def _words(name: str, cluster: Cluster) -> str:
     if name == "name":
         return f"must be '{cluster.name}', the cluster that is updated"
+    if name == "capacity":
+        return (
+            "names ways to make a cluster, and this one is made; remove it, and give the rest as "
+            f"the cluster has it (trainyard cluster show {cluster.name} --json)"
+        )
     return (
         "cannot be changed in a cluster that is there; give what it has (trainyard cluster show "
         f"{cluster.name} --json), or make another cluster"

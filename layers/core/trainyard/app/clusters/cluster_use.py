@@ -45,11 +45,19 @@ def resting(cluster: Cluster | None) -> tuple[str, str] | None:
             f"Start it with trainyard cluster start {cluster.name}, and ask again",
         )
     if cluster is not None and cluster.status == "Updating":
-        return (
-            f"Cluster '{cluster.name}' is being changed.",
-            f"Wait until it is Ready (trainyard cluster show {cluster.name}), and ask again",
-        )
+        look = f"trainyard cluster show {cluster.name}"
+        step = f"Wait until it is Ready ({look}), and ask again"
+        if stays_stopped(cluster):
+            start = f"trainyard cluster start {cluster.name}"
+            step = f"Wait until it is Stopped ({look}), start it with {start}, and ask again"
+        return f"Cluster '{cluster.name}' is being changed.", step
     return None
+
+
+def stays_stopped(cluster: Cluster) -> bool:
+    """Whether a run would wait on it in vain: its fleet is stopped, or will be."""
+    ends = cluster.change is not None and cluster.change.fleet == "stopped"
+    return cluster.status == "Stopped" or (cluster.status == "Updating" and ends)
 
 
 def other_jobs(ports: Ports, cluster: Cluster) -> OtherJobs:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from trainyard.app.clusters.cluster_tries import in_its_first_way
 from trainyard.app.clusters.zones import check_zones
@@ -45,7 +45,7 @@ def create_cluster(
     stored = _repeated(ports, record)
     if stored is None:
         for one in (named, *others):
-            _check_archive(ports, one)
+            check_archive(ports, one.archive, of=one.name)
         given, *others = [attach.attached(ports, one) for one in (named, *others)]
         warnings = attach.warnings(ports, named)
         record = _record(ports, given, warnings, owner_run, idempotency_key)
@@ -118,21 +118,30 @@ def _check_mounts(ports: Ports, spec: ClusterSpec, prefix: str) -> None:
             )
 
 
-def _check_archive(ports: Ports, spec: ClusterSpec) -> None:
-    """Refuse an archive that another cluster will export to, for one would cover the other's."""
-    if not spec.archive:
+def check_archive(ports: Ports, archive: str, *, of: str = "", prefix: str = "") -> None:
+    """Refuse an archive that another cluster will export to, for one would cover the other's.
+
+    `of` is the name of the cluster whose it is, if it has one already. Raises InvalidRequest; the
+    field begins with `prefix`.
+    """
+    if not archive:
         return
-    mine = S3Prefix.of(spec.archive)
-    for other in ports.clusters.active():
-        if other.name == spec.name or not other.spec.archive:
-            continue
-        theirs = S3Prefix.of(other.spec.archive)
-        if mine.holds(theirs) or theirs.holds(mine):
+    mine = S3Prefix.of(archive)
+    for other, known in _archives(ports):
+        theirs = S3Prefix.of(known)
+        if other.name != of and (mine.holds(theirs) or theirs.holds(mine)):
             raise _refused(
-                "sharedStorage.fsx.archive",
+                f"{prefix}sharedStorage.fsx.archive",
                 f"cluster '{other.name}' has {theirs} for its archive; use another prefix, or "
                 "delete that cluster first",
             )
+
+
+def _archives(ports: Ports) -> Iterator[tuple[Cluster, str]]:
+    """Of each cluster that is there, in every way in which it may be made."""
+    for cluster in ports.clusters.active():
+        for archive in sorted({one.archive for one in cluster.possible_specs} - {""}):
+            yield cluster, archive
 
 
 def _refused(field: str, message: str) -> InvalidRequest:

@@ -12,6 +12,9 @@ from trainyard.domain.records import Cluster
 from trainyard.ports import Ports
 from trainyard_contracts.filesystems import DataRepository, FilesystemSpec
 
+#: The code of the problem of a cluster that is kept for it.
+ARCHIVE_FAILED = "archive-failed"
+
 
 def as_filesystem(cluster: Cluster) -> Filesystem:
     """As those steps take it; nobody stores it. No person's filesystem has a slash in its name."""
@@ -34,17 +37,14 @@ def as_filesystem(cluster: Cluster) -> Filesystem:
 def export_asked(ports: Ports, cluster: Cluster) -> Cluster:
     """Ask the sweep, which alone changes anything at FSx, for an export; again changes nothing.
 
-    An export that failed is followed by another one. Any other problem stays: the next try of a
-    cluster that is left follows from it.
+    An export that failed is followed by another one.
     """
     archive = cluster.archive or Archive()
     if archive.exporting:
         return cluster
     asked = filesystems.asked_for(as_filesystem(cluster), ports.clock.now(), "deletion")
     begun = archive.changed(export=asked.export, kept=False, waits_for="")
-    failed = cluster.problem is not None and cluster.problem.code == "archive-failed"
-    problem = None if failed else cluster.problem
-    return ports.clusters.put(cluster.changed(archive=begun, problem=problem))
+    return ports.clusters.put(_not_failed(cluster).changed(archive=begun))
 
 
 def may_be_tried_again(ports: Ports, cluster: Cluster) -> Cluster:
@@ -52,4 +52,10 @@ def may_be_tried_again(ports: Ports, cluster: Cluster) -> Cluster:
     if cluster.archive is None or not cluster.archive.kept:
         return cluster
     archive = cluster.archive.changed(kept=False)
-    return ports.clusters.put(cluster.changed(archive=archive, problem=None))
+    return ports.clusters.put(_not_failed(cluster).changed(archive=archive))
+
+
+def _not_failed(cluster: Cluster) -> Cluster:
+    """Without the problem of an export; why the cluster is left for another way stays."""
+    failed = cluster.problem is not None and cluster.problem.code == ARCHIVE_FAILED
+    return cluster.changed(problem=None) if failed else cluster

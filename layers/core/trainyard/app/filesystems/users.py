@@ -61,7 +61,7 @@ def _needs(run: Run, filesystem: Filesystem, clusters: set[str]) -> bool:
 
 def _may_mount(cluster: Cluster, filesystem: Filesystem) -> bool:
     """Now, or in another way."""
-    return any(_mounts(one, filesystem) for one in (cluster.spec, *cluster.otherwise))
+    return any(_mounts(one, filesystem) for one in cluster.possible_specs)
 
 
 def _mounts(spec: ClusterBase, filesystem: Filesystem) -> bool:

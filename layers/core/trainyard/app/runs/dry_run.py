@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trainyard.app.clusters.change_cluster import plan_update
-from trainyard.app.clusters.create_cluster import check_spec, check_standing
+from trainyard.app.clusters.create_cluster import check_archive, check_spec, check_standing
 from trainyard.app.clusters.zones import zones_of
 from trainyard.app.filesystems import reached
 from trainyard.app.filesystems.attach import mounted
@@ -116,6 +116,7 @@ def dry_run_cluster(
     if name is None:
         check_standing(spec)
     check_spec(ports, spec)
+    check_archive(ports, spec.archive, of=name or spec.name)
     named, *others = [
         mounted(ports, one.changed(name=name) if name else one) for one in (spec, *otherwise)
     ]
@@ -125,11 +126,6 @@ def dry_run_cluster(
         for number, way in enumerate(ways or [Way(named, "", 0)])
     ]
     first, request = plans[0]
-    unpriced = (
-        []
-        if first.hourly_usd is not None
-        else ["The price list does not say what these instances cost; look it up before you start."]
-    )
     return DryRun(
         request.operation,
         request.request,
@@ -138,7 +134,7 @@ def dry_run_cluster(
         first.hourly_usd,
         [
             *request.warnings,
-            *unpriced,
+            *_unpriced(first),
             *filesystem_warnings(ports, spec),
             *reached.warnings(ports, spec),
         ],
@@ -147,6 +143,12 @@ def dry_run_cluster(
         first.zones,
         first.cannot,
     )
+
+
+def _unpriced(way: PlannedWay) -> list[str]:
+    if way.hourly_usd is not None:
+        return []
+    return ["The price list does not say what these instances cost; look it up before you start."]
 
 
 def _planned(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainyard.app.clusters.cluster_use import resting
+from trainyard.app.clusters.cluster_use import resting, stays_stopped
 from trainyard.app.facts.situation import cluster_of, silent_since
 from trainyard.app.runs.read_sync import latest_sync
 from trainyard.app.runs.submit_run import start_run
@@ -138,12 +138,14 @@ def _active(ports: Ports, run: Run) -> Run:
 
 
 def _check_checkpoints(ports: Ports, run: Run) -> None:
+    cluster = cluster_of(ports, run)
+    if cluster is not None and stays_stopped(cluster) and (rests := resting(cluster)):
+        raise WrongState(rests[0], next_step=f"{rests[1]}.")
     if not submitted(run):
         return
     own = run.spec.cluster.spec
-    if own is not None and own.filesystem:  # a new cluster of it has the same filesystem
-        return
-    cluster = cluster_of(ports, run)
+    if own is not None and own.filesystem and not _went_unarchived(cluster):
+        return  # a new cluster of it has the same filesystem
     if (rests := resting(cluster)) is not None:
         raise WrongState(rests[0], next_step=f"{rests[1]}.")
     ready = cluster is not None and cluster.status == "Ready"
@@ -165,6 +167,13 @@ def _check_checkpoints(ports: Ports, run: Run) -> None:
             f"({run.filesystem}), or submit a new run. What was exported, if anything: trainyard "
             f"run outputs {run.id}.",
         )
+
+
+def _went_unarchived(cluster: Cluster | None) -> bool:
+    """What its runs left went with its filesystem, and the archive may lack it."""
+    if cluster is None or cluster.filesystem != cluster.spec.archive:
+        return False
+    return cluster.lost_archive
 
 
 def _when_ready(run: Run, cluster: Cluster | None) -> str:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import hashlib
 import json
 
-from trainyard.app.clusters.cluster_use import resting
-from trainyard.app.clusters.create_cluster import check_spec
+from trainyard.app.clusters.cluster_use import resting, stays_stopped
+from trainyard.app.clusters.create_cluster import check_archive, check_spec
 from trainyard.app.filesystems import reached
 from trainyard.app.filesystems.attach import mounted
 from trainyard.app.filesystems.attach import warnings as filesystem_warnings
@@ -128,6 +128,7 @@ def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
         others = {f"cluster.otherwise.{at}.": one for at, one in enumerate(spec.cluster.otherwise)}
         for prefix, one in {"cluster.spec.": spec.cluster.spec, **others}.items():
             check_spec(ports, one, prefix)
+            check_archive(ports, one.archive, prefix=prefix)
             mounted(ports, one, prefix)
             check_reached(ports, one, prefix)
         return None
@@ -148,7 +149,7 @@ def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
             next_step="Name a cluster that is Ready, "
             "or give cluster.spec so that one is made for this run.",
         )
-    if cluster.status == "Stopped" and (rests := resting(cluster)) is not None:
+    if stays_stopped(cluster) and (rests := resting(cluster)) is not None:
         raise WrongState(rests[0], next_step=f"{rests[1]}.")
     _check_fit(cluster, spec)
     return cluster

@@ -8,7 +8,11 @@ from datetime import timedelta
 from trainyard.app.facts.tell_runs import tell_runs
 from trainyard.app.facts.waking import wake_cluster
 from trainyard.app.filesystems.advance import export_step
-from trainyard.app.filesystems.archives import as_filesystem, may_be_tried_again
+from trainyard.app.filesystems.archives import (
+    ARCHIVE_FAILED,
+    as_filesystem,
+    may_be_tried_again,
+)
 from trainyard.app.sweep.swept import Swept
 from trainyard.domain.archive_records import Archive
 from trainyard.domain.facts import ArchiveEnded
@@ -28,9 +32,9 @@ def archive_step(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
         return
     if cluster.restoring and cluster.status in ("Creating", "InService"):
         yield from _restore(ports, cluster, archive)
-    elif cluster.status == "Deleting" and archive.exporting:
+    elif cluster.status == "Deleting" and archive.exporting and not cluster.delete_forced:
         yield from _export(ports, cluster, archive)
-    elif cluster.status == "Ready" and _long_ago(ports, archive):
+    elif cluster.status in ("Ready", "Stopped") and _long_ago(ports, archive):
         may_be_tried_again(ports, cluster)
         yield Swept("archive", cluster.name, "its export may be tried again")
 
@@ -73,12 +77,12 @@ def _export(ports: Ports, cluster: Cluster, archive: Archive) -> Iterator[Swept]
 
 
 def _kept(cluster: Cluster, reason: str) -> Cluster:
-    """The deletion is over: the cluster serves again, and says why it is there."""
+    """The deletion is over: the cluster is what it was before, and says why it is there."""
     assert cluster.archive is not None
     return cluster.changed(
-        status="Ready",
+        status=cluster.status_if_kept,
         archive=cluster.archive.changed(kept=True),
-        problem=problem("archive-failed", reason),
+        problem=problem(ARCHIVE_FAILED, reason),
     )
 
 

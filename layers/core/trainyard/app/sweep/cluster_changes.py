@@ -93,7 +93,7 @@ def _begin(ports: Ports, cluster: Cluster, change: ClusterChange) -> Cluster | N
     except ConflictError as busy:
         return _to(cluster, "begun", busy.detail)
     if plan.nothing:
-        return _ended(ports, cluster.changed(spec=change.spec), "done")
+        return _ended(ports, _with_spec(cluster, change), "done")
     stops = plan.stops_fleet and change.was == "Ready"
     return _to(cluster, "stopping" if stops else "sending", stops_fleet=stops)
 
@@ -124,7 +124,7 @@ def _send(ports: Ports, cluster: Cluster, change: ClusterChange) -> Cluster | No
     except ConflictError as busy:
         return _sent_before(ports, cluster, change, busy)
     if not taken:
-        return _settled(ports, cluster.changed(spec=change.spec), change, "done")
+        return _settled(ports, _with_spec(cluster, change), change, "done")
     return _to(cluster, "changing")
 
 
@@ -145,12 +145,18 @@ def _await_change(ports: Ports, cluster: Cluster, change: ClusterChange) -> Clus
     if seen.state == "changing" or seen.updated == change.before:
         return _to(cluster, "changing", f"AWS says {seen.said}.")
     if seen.state == "complete":
-        return _settled(ports, cluster.changed(spec=change.spec), change, "done")
+        return _settled(ports, _with_spec(cluster, change), change, "done")
     _changes(ports, cluster).restore(cluster)
     reason = seen.reason or f"AWS says {seen.said}, and no reason."
     if seen.state == "failed":
         return _settled(ports, cluster, change, "failed", f"{reason} {_ROLL_BACK_FAILED}")
     return _settled(ports, cluster, change, "rolled-back", reason)
+
+
+def _with_spec(cluster: Cluster, change: ClusterChange) -> Cluster:
+    """The spec is a person's now, and no longer one of the ways in which the cluster was tried."""
+    asked = cluster.asked or cluster.spec
+    return cluster.changed(spec=change.spec, asked=asked, tries=[])
 
 
 def _settled(

@@ -37,6 +37,7 @@ def teardown_check(ports: Ports, given: StepInput) -> dict[str, Any]:
     if cluster.status != "Deleting":
         reason = blocker_of(ports, cluster)
     if reason is not None:
+        _not_forced(ports, cluster)
         return _answer("blocked", reason)
     cluster = _mark(ports, cluster)
     if cluster.unarchived and seen.status != BackendStatus.DELETING:
@@ -86,6 +87,12 @@ def _mark(ports: Ports, cluster: Cluster) -> Cluster:
     marked = ports.clusters.put(cluster.changed(status="Deleting"))
     wake(ports, names.cluster_owner(cluster.name))
     return marked
+
+
+def _not_forced(ports: Ports, cluster: Cluster) -> None:
+    """What a person gave up was what the cluster held then, not what a run makes from now on."""
+    if cluster.delete_forced:
+        ports.clusters.put(cluster.changed(delete_forced=False))
 
 
 def _look_after(ports: Ports, cluster: Cluster) -> int:
