@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -30,6 +31,7 @@ from trainyard.backends.training_job.source import Source
 from trainyard.domain.errors import InvalidRequest, WrongState
 from trainyard_contracts import places
 from trainyard_contracts.cluster_specs import read_cluster_spec
+from trainyard_contracts.files import CheckpointManifest, ManifestFile, WatchedSource
 
 IMAGE = "1.dkr.ecr.us-east-1.amazonaws.com/pytorch:1"
 SPEC = spec_fields(framework=None, image=IMAGE, channels=None)
@@ -624,6 +626,42 @@ def test_what_a_job_printed_is_read_after_its_cluster_is_gone(story: JobStory) -
     assert story.cluster.status == "Deleted"
     log = read_logs(story.world.ports, story.run_id, attempt=1)
     assert (log.source, log.text) == ("cloudwatch", "the last words")
+
+
+def copied(story: JobStory, number: int, step: int, *, counted: bool) -> str:
+    """A whole copy of a program's own checkpoint in the run's directory; where it is."""
+    save = f"watched/snap-1/save-{number:012d}-step-{step:012d}-attempt-1"
+    top = f"{places.directory_prefix(story.cluster.name, story.run_id)}{save}"
+    source = WatchedSource(path="work/snap.pt", signature="s", modified_ns=1, counted=counted)
+    file = ManifestFile(path="work/snap.pt", bytes=2, sha256=hashlib.sha256(b"42").hexdigest())
+    manifest = CheckpointManifest(
+        run_id=story.run_id,
+        attempt=1,
+        step=step,
+        world_size=1,
+        created_at=story.world.clock.now(),
+        files=[file],
+        watched=source,
+    )
+    story.world.blobs.put(f"{top}/work/snap.pt", b"42")
+    story.world.blobs.put(f"{top}/manifest.json", manifest.model_dump_json(by_alias=True).encode())
+    about = {"path": save, "bytes": 2, "files": 1, "counted": counted}
+    story.send("CheckpointCommitted", run=story.run_id, attempt=1, step=step,
+               committedAt=story.at, **about)  # fmt: skip
+    return save
+
+
+def test_copies_of_a_program_that_says_no_step_are_a_result_as_on_a_cluster(
+    story: JobStory,
+) -> None:
+    story.steps()
+    save = copied(story, 2, 2, counted=True)
+    story.program_ends("succeeded")
+    story.aws("Completed")
+    assert story.run.export is not None
+    assert (story.run.export.state, story.run.export.reason) == ("verified", "")
+    assert not story.run.export.found_nothing
+    assert story.world.blobs.get(f"{story.run.export_prefix}{save}/work/snap.pt") == b"42"
 
 
 def months_later(story: JobStory, days: int = 31) -> list[str]:
