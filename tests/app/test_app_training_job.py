@@ -667,8 +667,6 @@ def test_copies_of_a_program_that_says_no_step_are_a_result_as_on_a_cluster(
 def months_later(story: JobStory, days: int = 31) -> list[str]:
     """What the sweep deletes that looks at directories."""
     story.world.clock.tick(days * 86400)
-    now = story.world.clock.now()
-    story.world.clock.tick((40 - now.minute) % 60 * 60)
     return [one.subject for one in sweep(story.world.ports) if one.action == "directory deleted"]
 
 
@@ -747,3 +745,63 @@ def test_a_sweep_that_dies_amid_a_directory_is_made_good_by_the_next(
     assert len(left_in(story)) == 3
     while left_in(story):
         assert months_later(story, 1) == [story.run_id]
+
+
+def checkpointed(selection: str) -> JobStory:
+    """A run that is over, and saved two checkpoints in its program's own way."""
+    story = JobStory().begin(
+        recovery={"maxAttempts": 1}, export={"checkpoints": selection, "enabled": True}
+    )
+    story.steps()
+    for number in (1, 2):
+        copied(story, number, number * 10, counted=False)
+    story.program_ends("failed", error="ValueError: x")
+    story.aws("Failed", reason="AlgorithmError: x")
+    assert story.run.export is not None
+    assert story.run.export.state == "verified", story.run.export.reason
+    return story
+
+
+@pytest.mark.parametrize("selection", ["last", "none"])
+def test_a_checkpoint_that_was_not_to_be_exported_is_no_copy_of_anything_and_stays(
+    selection: str,
+) -> None:
+    story = checkpointed(selection)
+    before = left_in(story)
+    assert months_later(story) == []
+    assert left_in(story) == before
+    assert story.run.directory_deleted_at is None
+
+
+def test_a_directory_whose_checkpoints_are_all_exported_goes() -> None:
+    story = checkpointed("all")
+    assert months_later(story) == [story.run_id]
+    assert left_in(story) == []
+
+
+def test_an_export_that_is_deleted_while_its_directory_goes_leaves_what_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sweeping, "OBJECTS_AT_ONCE", 1)
+    story = checkpointed("all")
+    assert months_later(story) == [story.run_id]
+    left = left_in(story)
+    del story.world.blobs.objects[f"{story.run.export_prefix}{saved_file(2)}"]
+    assert months_later(story, 1) == []
+    assert left_in(story) == left != []
+
+
+def saved_file(number: int) -> str:
+    return f"watched/snap-1/save-{number:012d}-step-{number * 10:012d}-attempt-1/work/snap.pt"
+
+
+def test_one_directory_is_looked_at_in_each_sweep_and_each_has_its_turn() -> None:
+    world = JobStory().world
+    for name in ("a/run-1", "a/run-2", "b/run-3"):
+        world.blobs.put(f"directories/{name}/output/x", b"x")
+    seen = []
+    for _ in range(4):
+        seen += [one.name for one in sweeping.directories(world.ports)]
+        world.clock.tick(60)
+    assert len(seen) == 4
+    assert set(seen) == {"a/run-1", "a/run-2", "b/run-3"}

@@ -64,8 +64,8 @@ def _in_s3(ports: Ports, source: Run, found: Checkpoint) -> str:
             "does not put back; use a cluster with that run's filesystem",
         )
     there = [f"{places.directory_prefix(source.cluster_name, source.id)}{found.path}"]
-    if source.export is not None and source.export.state == "verified":
-        there.append(f"{source.export_prefix}{places.CHECKPOINTS}/{name}")
+    if source.export is not None and source.export.state == "verified":  # it stays, and comes first
+        there.insert(0, f"{source.export_prefix}{places.CHECKPOINTS}/{name}")
     for place in there:
         if ports.blobs.head(f"{place}/{places.CHECKPOINT_MANIFEST}") is not None:
             return place
