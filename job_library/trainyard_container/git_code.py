@@ -50,8 +50,7 @@ class Repository:
         Raises Unfit, StoreFailed, OSError.
         """
         try:
-            known: Record = json.loads(self._store.read(self._where.data.prefix + _RECORD))
-            return known, False
+            return self._known(), False
         except Missing:
             pass
         for pause in (*PAUSES_SECONDS, None):
@@ -65,6 +64,18 @@ class Repository:
                     raise Unfit(words, lasting=not error.passing) from None
                 time.sleep(pause)
         raise AssertionError("a pause of None raises")
+
+    def _known(self) -> Record:
+        """Raises Missing, Unfit, StoreFailed."""
+        try:
+            known = json.loads(self._store.read(self._where.data.prefix + _RECORD))
+            return {name: known[name] for name in ("commit", "sha256", "files", "submodules")}
+        except (ValueError, KeyError, TypeError):
+            raise Unfit(
+                f"job.git: what is recorded of the commit, s3://{self._store.bucket}/"
+                f"{self._where.data.prefix}{_RECORD}, cannot be read; submit the run anew",
+                lasting=True,
+            ) from None
 
     def _fetched(self) -> Record:
         """Files first, so that a record is of what is there. Raises GitFailed."""
