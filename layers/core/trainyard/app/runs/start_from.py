@@ -8,7 +8,7 @@ from trainyard.domain.errors import FieldError, InvalidRequest, RunNotFound
 from trainyard.domain.records import Checkpoint, Cluster, Run, Start
 from trainyard.ports import Ports
 from trainyard_contracts import places
-from trainyard_contracts.specs import RunSpec
+from trainyard_contracts.specs import RunSpec, StartSpec
 
 _FIELD = "checkpoint.startFrom"
 #: So many of the newest steps are named to who asked for one that is not there.
@@ -23,6 +23,18 @@ def check_start(ports: Ports, spec: RunSpec, cluster: Cluster | None) -> Start |
     asked = spec.checkpoint.start_from
     if asked is None:
         return None
+    start = _start(ports, spec, cluster, asked)
+    for other in spec.cluster.otherwise:
+        if _start(ports, spec.on(other), None, asked) != start:
+            raise _wrong(
+                "",
+                "training jobs read it from S3 and clusters from their filesystem, so "
+                f"cluster.otherwise cannot name backend '{other.backend}' here; remove one of both",
+            )
+    return start
+
+
+def _start(ports: Ports, spec: RunSpec, cluster: Cluster | None, asked: StartSpec) -> Start:
     try:
         source = ports.runs.get(asked.run)
     except RunNotFound:
