@@ -4,7 +4,6 @@ in S3, so that every host and every attempt has the same bytes, whatever becomes
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import tarfile
@@ -16,7 +15,7 @@ from typing import Any
 from . import git_fetch
 from .git_fetch import TRANSPORTS, Blobs, Entry, Git, GitFailed, Wanted
 from .run_files import UNPACKED_AT, inside
-from .store import Missing, Store
+from .store import Missing, Store, file_sha256
 from .surroundings import Surroundings, Unfit
 
 #: A server that does not answer is asked again after each of these.
@@ -51,8 +50,7 @@ class Repository:
         Raises Unfit, StoreFailed, OSError.
         """
         try:
-            known: Record = json.loads(self._store.read(self._where.data.prefix + _RECORD))
-            return known, False
+            return self._known(), False
         except Missing:
             pass
         for pause in (*PAUSES_SECONDS, None):
@@ -66,6 +64,18 @@ class Repository:
                     raise Unfit(words, lasting=not error.passing) from None
                 time.sleep(pause)
         raise AssertionError("a pause of None raises")
+
+    def _known(self) -> Record:
+        """Raises Missing, Unfit, StoreFailed."""
+        try:
+            known = json.loads(self._store.read(self._where.data.prefix + _RECORD))
+            return {name: known[name] for name in ("commit", "sha256", "files", "submodules")}
+        except (ValueError, KeyError, TypeError):
+            raise Unfit(
+                f"job.git: what is recorded of the commit, s3://{self._store.bucket}/"
+                f"{self._where.data.prefix}{_RECORD}, cannot be read; submit the run anew",
+                lasting=True,
+            ) from None
 
     def _fetched(self) -> Record:
         """Files first, so that a record is of what is there. Raises GitFailed."""
@@ -84,7 +94,7 @@ class Repository:
             entries = repository.entries(commit, git.get("path"))
             left = sum(entry.mode == _SUBMODULE for entry in entries)
             _write(repository, entries, stage / "files.tar")
-        sha256 = _sha256(stage / "files.tar")
+        sha256 = file_sha256(stage / "files.tar")
         key = self._where.data.prefix + _FILES.format(sha256=sha256)
         self._store.send(stage / "files.tar", key, sha256)
         return {"commit": commit, "sha256": sha256, "files": len(entries) - left,
@@ -159,11 +169,3 @@ def _add(tar: tarfile.TarFile, blobs: Blobs, entry: Entry) -> None:
 def _leads_out(path: str, target: str) -> bool:
     found = os.path.normpath(os.path.join(os.path.dirname(path), target))
     return target.startswith("/") or found == ".." or found.startswith("../")
-
-
-def _sha256(path: Path) -> str:
-    hashed = hashlib.sha256()
-    with open(path, "rb") as stream:
-        while block := stream.read(_BLOCK):
-            hashed.update(block)
-    return hashed.hexdigest()

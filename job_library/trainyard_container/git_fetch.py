@@ -13,7 +13,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -55,7 +55,7 @@ class Wanted:
 
     url: str
     ref: str
-    secret: str = ""
+    secret: str = field(default="", repr=False)
     known_hosts: Sequence[str] = ()
     ca_certificate: str = ""
 

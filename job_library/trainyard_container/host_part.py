@@ -320,8 +320,12 @@ class HostPart:
     # -- the end, on the first host ---------------------------------------------------------------
     def _close(self, own: HostEnd, publisher: Publisher, watching: Watching | None) -> int:
         ends, lost = self._gathered(own)
-        problem = publisher.finish() or (watching.finish() if watching is not None else "")
-        problem = problem or self._kept_results(ends)
+        problems = [  # each part is kept, whatever becomes of another
+            publisher.finish(),
+            watching.finish() if watching is not None else "",
+            self._kept_results(ends),
+        ]
+        problem = next(filter(None, problems), "")
         diagnosis = ending.judge(self._where.hosts, ends, lost)
         if problem and diagnosis.outcome == "succeeded":
             error = f"what the run made cannot be kept: {problem}"

@@ -5,6 +5,7 @@ Hosts share no filesystem, so each has a copy of its own.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from .store import Changed, Missing, Store, StoreFailed
 from .surroundings import Place, Surroundings, Unfit
 
 _AT_ONCE = 16
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 #: In the run's directory: what lies at an absolute path is a link to one of these.
 _OWN = "inputs"
 
@@ -46,13 +48,16 @@ def _link(where: Surroundings, path: Path, target: Path, field: str) -> None:
     runs = where.run_dir.parent
     if path.is_symlink() and runs in path.readlink().parents:
         path.unlink()
-    path.parent.mkdir(parents=True, exist_ok=True)
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.symlink_to(target)
-    except FileExistsError:
+    except OSError as error:
+        if error.errno in _NO_ROOM:
+            raise
+        there = "something else lies" if isinstance(error, FileExistsError) else "nothing can lie"
         raise Unfit(
-            f"{field}.path: something else lies at {path} in the container, such as a channel; "
-            "give another path",
+            f"{field}.path: {there} at {path} in the container, such as a channel "
+            f"({error.strerror}); give another path",
             lasting=True,
         ) from None
 
@@ -78,6 +83,12 @@ def _fetch(store: Store, source: Place, target: Path, field: str, key: str, etag
     uri = f"s3://{source.bucket}/{key}"
     try:
         store.fetch(key, path, etag)
+    except (FileExistsError, IsADirectoryError, NotADirectoryError):
+        raise Unfit(
+            f"{field}.source: {uri} is the name of a file and of a directory, and a disk takes one "
+            "of them only; rename one of the objects",
+            lasting=True,
+        ) from None
     except (Missing, Changed):
         raise Unfit(
             f"{field}.source: {uri} was deleted or changed while it was read; nobody may write "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import lzma
 import os
 import re
 import stat
@@ -29,7 +30,10 @@ _NAMED = re.compile(
     r"(?i)(?:checkpoint|ckpt|snapshot|epoch|save|state|model)s?[-_=. ]{0,2}(\d{1,12})(?!\d|\.\d)"
 )
 _JSON_BYTES = 64 * 1024 * 1024
-_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, struct.error, ValueError, KeyError, TypeError)
+_BROKEN = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, struct.error, ValueError, TypeError,
+    LookupError, ArithmeticError, AttributeError,
+)  # fmt: skip
 
 
 class Torn(Exception):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -14,7 +13,7 @@ from trainyard_contracts import places
 
 from .matches import ASIDE, Torn, find, proven, step_in
 from .publishing import Report
-from .store import Store
+from .store import Store, file_sha256
 from .surroundings import Surroundings
 from .watching import saves_below
 
@@ -89,7 +88,7 @@ def _is_there(run_dir: Path, files: list[dict[str, Any]]) -> bool:
         path = run_dir / entry["path"]
         if not path.is_file() or path.stat().st_size != int(entry["bytes"]):
             return False
-        return hashlib.sha256(path.read_bytes()).hexdigest() == str(entry["sha256"])
+        return file_sha256(path) == str(entry["sha256"])
 
     return all(same(entry) for entry in files)
 

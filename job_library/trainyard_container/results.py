@@ -4,7 +4,6 @@ its working directory. Both go to S3, and are there again at the next attempt.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
@@ -14,13 +13,12 @@ from pathlib import Path
 from trainyard_contracts import places
 
 from .run_files import UNPACKED_AT, inside
-from .store import Missing, Store, StoreFailed
+from .store import Missing, Store, StoreFailed, file_sha256
 
 #: As a cluster's export takes them: so many files of the output, and of the working directory so
 #: many that have so much together.
 OUTPUT_FILES, WORKING_FILES, WORKING_BYTES = 20_000, 10_000, 20 * 1024**3
 _AT_ONCE = 8
-_BLOCK = 1 << 20
 #: What Python makes by itself.
 _NOBODYS = frozenset({"__pycache__"})
 _KEY_BYTES = 800
@@ -121,7 +119,7 @@ class Results:
         path = self._run_dir / name
         try:
             about = path.stat()
-            self._store.send(path, self._prefix + name, _sha256(path))
+            self._store.send(path, self._prefix + name, file_sha256(path))
         except FileNotFoundError:  # the program removed it
             return ""
         except (StoreFailed, OSError) as error:
@@ -132,11 +130,3 @@ class Results:
 
 def _seen(about: os.stat_result) -> _Seen:
     return about.st_mtime_ns, about.st_size
-
-
-def _sha256(path: Path) -> str:
-    hashed = hashlib.sha256()
-    with open(path, "rb") as stream:
-        while block := stream.read(_BLOCK):
-            hashed.update(block)
-    return hashed.hexdigest()

@@ -62,6 +62,15 @@ def checksum(hex_digest: str) -> str:
     return base64.b64encode(bytes.fromhex(hex_digest)).decode()
 
 
+def file_sha256(path: Path) -> str:
+    """In hex, however large the file is. Raises OSError."""
+    hashed = hashlib.sha256()
+    with open(path, "rb") as stream:
+        while block := stream.read(_BLOCK):
+            hashed.update(block)
+    return hashed.hexdigest()
+
+
 class Store:
     """One bucket. Its methods may be called in threads, and raise Missing and StoreFailed."""
 

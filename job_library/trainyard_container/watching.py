@@ -21,7 +21,7 @@ from trainyard_contracts import places
 from .events import moment
 from .matches import Match, Torn, find, look, proven, step_in
 from .publishing import Report
-from .store import Store, StoreFailed
+from .store import Store, StoreFailed, file_sha256
 from .surroundings import Surroundings
 
 _LOOK_SECONDS = 1.0
@@ -98,8 +98,8 @@ class Watching:
         self._thread.join()
         try:
             return self._look(ended=True)
-        except OSError as error:
-            return str(error)
+        except Exception as error:  # noqa: BLE001 - what else the run made is still to be kept
+            return str(error) or type(error).__name__
 
     def _run(self) -> None:
         pause = _LOOK_SECONDS
@@ -107,8 +107,8 @@ class Watching:
             began = time.monotonic()
             try:
                 problem = self._look(ended=False)
-            except OSError as error:
-                problem = str(error)
+            except Exception as error:  # noqa: BLE001 - without this thread nothing is kept
+                problem = str(error) or type(error).__name__
             if problem and problem not in self._said:
                 print(f"trainyard: checkpoint.watch: {problem}", flush=True)
                 self._said.add(problem)
@@ -195,8 +195,7 @@ class Watching:
     def _read_again(self, match: Match, files: list[dict[str, Any]]) -> None:
         """A format that proves nothing may hold one half of two saves."""
         for entry in files:
-            hashed = hashlib.sha256((self._where.run_dir / entry["path"]).read_bytes())
-            if hashed.hexdigest() != entry["sha256"]:
+            if file_sha256(self._where.run_dir / entry["path"]) != entry["sha256"]:
                 raise Unsteady(f"{match.name} changed while it was copied")
 
     def _publish(self, match: Match, held: Path, files: list[dict[str, Any]]) -> None:
@@ -247,7 +246,13 @@ class Watching:
         }
 
     def _prune(self, at: str, series: str, saves: list[str]) -> None:
-        """The newest stay; a manifest goes first."""
+        """The newest stay; a manifest goes first. A failure is tried again after the next copy."""
+        try:
+            self._delete_older(at, series, saves)
+        except StoreFailed as error:
+            print(f"trainyard: older copies cannot be deleted: {error}", flush=True)
+
+    def _delete_older(self, at: str, series: str, saves: list[str]) -> None:
         for name in sorted(saves, key=place)[: -self._order.keep]:
             keys = self._store.sizes(f"{at}{name}/")
             self._store.delete(f"{at}{name}/{places.CHECKPOINT_MANIFEST}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -30,6 +31,7 @@ from trainyard.backends.training_job.source import Source
 from trainyard.domain.errors import InvalidRequest, WrongState
 from trainyard_contracts import places
 from trainyard_contracts.cluster_specs import read_cluster_spec
+from trainyard_contracts.files import CheckpointManifest, ManifestFile, WatchedSource
 
 IMAGE = "1.dkr.ecr.us-east-1.amazonaws.com/pytorch:1"
 SPEC = spec_fields(framework=None, image=IMAGE, channels=None)
@@ -626,11 +628,45 @@ def test_what_a_job_printed_is_read_after_its_cluster_is_gone(story: JobStory) -
     assert (log.source, log.text) == ("cloudwatch", "the last words")
 
 
+def copied(story: JobStory, number: int, step: int, *, counted: bool) -> str:
+    """A whole copy of a program's own checkpoint in the run's directory; where it is."""
+    save = f"watched/snap-1/save-{number:012d}-step-{step:012d}-attempt-1"
+    top = f"{places.directory_prefix(story.cluster.name, story.run_id)}{save}"
+    source = WatchedSource(path="work/snap.pt", signature="s", modified_ns=1, counted=counted)
+    file = ManifestFile(path="work/snap.pt", bytes=2, sha256=hashlib.sha256(b"42").hexdigest())
+    manifest = CheckpointManifest(
+        run_id=story.run_id,
+        attempt=1,
+        step=step,
+        world_size=1,
+        created_at=story.world.clock.now(),
+        files=[file],
+        watched=source,
+    )
+    story.world.blobs.put(f"{top}/work/snap.pt", b"42")
+    story.world.blobs.put(f"{top}/manifest.json", manifest.model_dump_json(by_alias=True).encode())
+    about = {"path": save, "bytes": 2, "files": 1, "counted": counted}
+    story.send("CheckpointCommitted", run=story.run_id, attempt=1, step=step,
+               committedAt=story.at, **about)  # fmt: skip
+    return save
+
+
+def test_copies_of_a_program_that_says_no_step_are_a_result_as_on_a_cluster(
+    story: JobStory,
+) -> None:
+    story.steps()
+    save = copied(story, 2, 2, counted=True)
+    story.program_ends("succeeded")
+    story.aws("Completed")
+    assert story.run.export is not None
+    assert (story.run.export.state, story.run.export.reason) == ("verified", "")
+    assert not story.run.export.found_nothing
+    assert story.world.blobs.get(f"{story.run.export_prefix}{save}/work/snap.pt") == b"42"
+
+
 def months_later(story: JobStory, days: int = 31) -> list[str]:
     """What the sweep deletes that looks at directories."""
     story.world.clock.tick(days * 86400)
-    now = story.world.clock.now()
-    story.world.clock.tick((40 - now.minute) % 60 * 60)
     return [one.subject for one in sweep(story.world.ports) if one.action == "directory deleted"]
 
 
@@ -709,3 +745,63 @@ def test_a_sweep_that_dies_amid_a_directory_is_made_good_by_the_next(
     assert len(left_in(story)) == 3
     while left_in(story):
         assert months_later(story, 1) == [story.run_id]
+
+
+def checkpointed(selection: str) -> JobStory:
+    """A run that is over, and saved two checkpoints in its program's own way."""
+    story = JobStory().begin(
+        recovery={"maxAttempts": 1}, export={"checkpoints": selection, "enabled": True}
+    )
+    story.steps()
+    for number in (1, 2):
+        copied(story, number, number * 10, counted=False)
+    story.program_ends("failed", error="ValueError: x")
+    story.aws("Failed", reason="AlgorithmError: x")
+    assert story.run.export is not None
+    assert story.run.export.state == "verified", story.run.export.reason
+    return story
+
+
+@pytest.mark.parametrize("selection", ["last", "none"])
+def test_a_checkpoint_that_was_not_to_be_exported_is_no_copy_of_anything_and_stays(
+    selection: str,
+) -> None:
+    story = checkpointed(selection)
+    before = left_in(story)
+    assert months_later(story) == []
+    assert left_in(story) == before
+    assert story.run.directory_deleted_at is None
+
+
+def test_a_directory_whose_checkpoints_are_all_exported_goes() -> None:
+    story = checkpointed("all")
+    assert months_later(story) == [story.run_id]
+    assert left_in(story) == []
+
+
+def test_an_export_that_is_deleted_while_its_directory_goes_leaves_what_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sweeping, "OBJECTS_AT_ONCE", 1)
+    story = checkpointed("all")
+    assert months_later(story) == [story.run_id]
+    left = left_in(story)
+    del story.world.blobs.objects[f"{story.run.export_prefix}{saved_file(2)}"]
+    assert months_later(story, 1) == []
+    assert left_in(story) == left != []
+
+
+def saved_file(number: int) -> str:
+    return f"watched/snap-1/save-{number:012d}-step-{number * 10:012d}-attempt-1/work/snap.pt"
+
+
+def test_one_directory_is_looked_at_in_each_sweep_and_each_has_its_turn() -> None:
+    world = JobStory().world
+    for name in ("a/run-1", "a/run-2", "b/run-3"):
+        world.blobs.put(f"directories/{name}/output/x", b"x")
+    seen = []
+    for _ in range(4):
+        seen += [one.name for one in sweeping.directories(world.ports)]
+        world.clock.tick(60)
+    assert len(seen) == 4
+    assert set(seen) == {"a/run-1", "a/run-2", "b/run-3"}

@@ -356,22 +356,24 @@ def test_what_a_run_wants_to_read_is_there_or_not_as_far_as_we_may_see(blobs: S3
     assert S3Sources(Denied()).look(S3Prefix.of("s3://theirs/")) == "unknown"
 
 
-def test_a_directory_of_a_run_is_found_and_deleted_manifests_first(blobs: S3Blobs) -> None:
+def test_a_directory_of_a_run_is_found_and_what_an_export_takes_of_it_deleted(
+    blobs: S3Blobs,
+) -> None:
     found = S3Directories(blobs._s3, "sagemaker-data")
     top = "directories/c-1/run-1/"
     parts = ("checkpoints/s/manifest.json", "checkpoints/s/a.pt", "output/b", "final/c", "work/d")
-    for name in (*parts, "attempts/j/output/model.tar.gz"):
+    for name in (*parts, "attempts/j/output/model.tar.gz", "code/git.json"):
         blobs.put(f"{top}{name}", b"x")
     blobs.put("directories/c-2/run-2/output/x", b"x")
     assert found.clusters() == ["c-1", "c-2"]
     [directory] = found.of("c-1")
     assert directory == Directory("c-1", "run-1")
 
-    assert found.delete(directory, 1) == 1
-    assert blobs.head(f"{top}checkpoints/s/manifest.json") is None
-    assert blobs.head(f"{top}checkpoints/s/a.pt") is not None
-    assert found.delete(directory, 100) == 4
-    assert found.delete(directory, 100) == 0
+    assert found.files(directory) == dict.fromkeys(parts, 1)
+    found.delete(directory, ["checkpoints/s/manifest.json"])
+    assert set(found.files(directory)) == set(parts[1:])
+    found.delete(directory, parts)
+    assert found.files(directory) == {}
 
     # SageMaker's own upload is in no export, so it stays, as do other runs.
     assert blobs.head(f"{top}attempts/j/output/model.tar.gz") is not None

@@ -135,6 +135,11 @@ class FakeS3:
             raise refusal("NoSuchKey", "no such key")
         return {"Body": _Body(self.objects[request["Key"]])}
 
+    def put_object(self, **request: Any) -> Json:
+        check_request("s3", "PutObject", request)
+        self.objects[request["Key"]] = request["Body"]
+        return {}
+
     def copy_object(self, **request: Any) -> Json:
         source: Mapping[str, str] = request["CopySource"]
         if source["Key"] not in self.objects:

@@ -675,13 +675,16 @@ class MemoryDirectories:
         runs = {key.removeprefix(top).split("/")[0] for key in keys}
         return [Directory(cluster, run) for run in sorted(runs)]
 
-    def delete(self, directory: Directory, most: int) -> int:
+    def files(self, directory: Directory) -> dict[str, int]:
         top = places.directory_prefix(directory.cluster, directory.run_id)
         parts = tuple(f"{top}{part}/" for part in PARTS)
-        keys = sorted(key for key in self._blobs.objects if key.startswith(parts))[:most]
-        for key in keys:
-            del self._blobs.objects[key]
-        return len(keys)
+        found = {key: body for key, body in self._blobs.objects.items() if key.startswith(parts)}
+        return {key.removeprefix(top): len(body) for key, body in found.items()}
+
+    def delete(self, directory: Directory, paths: Sequence[str]) -> None:
+        top = places.directory_prefix(directory.cluster, directory.run_id)
+        for path in paths:
+            self._blobs.objects.pop(top + path, None)
 
 
 class MemoryUploads:

@@ -21,13 +21,15 @@ _FORMS = tuple(
         r"/[A-Za-z0-9_.+=@/-]{1,512}",
     )
 )
+#: Servers take some tokens in place of a user; these are how theirs begin.
+_TOKEN = re.compile(r"https://(gh[oprsu]_|github_pat_|gl(pat|dt)-|ATBB|ATCTT)[^/]*@")
 #: A commit by its whole id, of a repository with SHA-1 or SHA-256.
 COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 def git_url(value: str) -> str:
     """Return `value` if it names a repository. Raise ValueError otherwise."""
-    if re.match(r"[a-z]+://[^/@]*:[^/@]*@", value):
+    if re.match(r"[a-z]+://[^/@]*:[^/@]*@", value) or _TOKEN.match(value):
         raise ValueError(
             "must not hold a password; keep it in Secrets Manager and name it in 'secret'"
         )

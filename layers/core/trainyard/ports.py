@@ -659,10 +659,12 @@ class Directories(Protocol):
 
     def of(self, cluster: str) -> Sequence[Directory]: ...
 
-    def delete(self, directory: Directory, most: int) -> int:
-        """Delete at most so many objects of what an export takes of it, manifests first; how many
-        were deleted.
-        """
+    def files(self, directory: Directory) -> Mapping[str, int]:
+        """What an export may take of it: sizes by path."""
+        ...
+
+    def delete(self, directory: Directory, paths: Sequence[str]) -> None:
+        """In this order."""
         ...
 
 

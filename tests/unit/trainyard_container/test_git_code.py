@@ -15,6 +15,7 @@ from tests.support.s3_client import S3Client
 from tests.unit.trainyard_container.test_surroundings import surroundings
 
 from trainyard_container import git_code
+from trainyard_container.git_fetch import Wanted
 from trainyard_container.run_files import UNPACKED_AT
 from trainyard_container.store import Store
 from trainyard_container.surroundings import Place, Surroundings, Unfit
@@ -133,6 +134,20 @@ def test_what_cannot_be_fetched_is_said_with_its_field_and_without_the_secret(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Unfit, match="there is no git in the container's image"):
         repository(where, client, url="/x").recorded()
+
+
+@pytest.mark.parametrize("body", [b"{", b"[]", b'{"commit": "a"}'])
+def test_a_record_that_cannot_be_read_is_refused_and_nothing_is_fetched_anew(
+    where: Surroundings, client: S3Client, body: bytes
+) -> None:
+    client.objects[RECORD] = body
+    with pytest.raises(Unfit, match=r"job\.git: what is recorded of the commit") as refused:
+        repository(where, client, url="/x").recorded()
+    assert refused.value.lasting
+
+
+def test_the_secret_is_not_in_what_is_printed_of_a_request() -> None:
+    assert TOKEN not in repr(Wanted("https://h/r", "main", secret=TOKEN))
 
 
 def test_files_that_were_changed_in_s3_are_refused(

@@ -88,3 +88,18 @@ def test_an_object_that_changes_meanwhile_ends_the_copy(tmp_path: Path, client: 
     with pytest.raises(Unfit, match="was deleted or changed while it was read") as refused:
         bring(tmp_path, client, CORPUS)
     assert not refused.value.lasting
+
+
+def test_a_path_at_which_nothing_can_lie_is_named(tmp_path: Path, client: S3Client) -> None:
+    (tmp_path / "file").write_text("of the image")
+    there = {"path": str(tmp_path / "file/data"), "source": "s3://bucket/corpus/"}
+    with pytest.raises(Unfit, match=r"inputs\.0\.path: .* lie.* at .*/file/data") as refused:
+        bring(tmp_path, client, there)
+    assert refused.value.lasting
+
+
+def test_an_object_in_whose_name_others_lie_is_named(tmp_path: Path, client: S3Client) -> None:
+    client.objects["corpus/a"] = b"no directory"
+    with pytest.raises(Unfit, match=r"inputs\.0\.source: .* a file and of a directory") as refused:
+        bring(tmp_path, client, CORPUS)
+    assert refused.value.lasting

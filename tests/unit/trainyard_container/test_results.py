@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from tests.support.s3_client import S3Client, refusal
+from tests.unit.trainyard_container.test_surroundings import surroundings
 
 from trainyard_container import results
+from trainyard_container.ending import HostEnd
+from trainyard_container.host_part import HostPart, Means
+from trainyard_container.links import First
 from trainyard_container.results import Results
 from trainyard_container.run_files import UNPACKED_AT
 from trainyard_container.store import Store
@@ -87,3 +92,33 @@ def test_a_key_that_leaves_the_directory_is_refused(tmp_path: Path) -> None:
     client.objects["runs/1/work/../../../etc/x"] = b"1"
     with pytest.raises(Unfit, match="leaves its directory"):
         make(client, tmp_path).restore()
+
+
+def test_results_and_copies_are_kept_whatever_becomes_of_a_checkpoint(tmp_path: Path) -> None:
+    client, where = S3Client(), surroundings(tmp_path, "algo-1", ("algo-1",))
+    where.attempt_dir.mkdir(parents=True)
+    write(where.run_dir, "output/plot", "o")
+    store, kept = Store(client, where.data.bucket, patience_seconds=0), list[str]()
+
+    class Quiet:
+        def of_attempt(self, kind: str, **_: Any) -> None:
+            kept.append(kind)
+
+        def flush(self, _seconds: float) -> bool:
+            return True
+
+    class Part:
+        def finish(self) -> str:
+            kept.append("finished")
+            return "s3://b/x: AccessDenied"
+
+    means = Means(
+        where, store, lambda _: store, cast(Any, Quiet()), First(), None, {}, lambda *_: ""
+    )
+    part: Any = Part()
+    end = HostEnd(where.host, 0, {}, "")
+
+    assert HostPart(means, {})._close(end, part, part) != 0
+
+    assert kept == ["finished", "finished", "AttemptEnded"]
+    assert client.objects == {f"{where.data.prefix}output/plot": b"o"}

@@ -95,18 +95,17 @@ def test_a_copy_that_s3_refuses_is_told_once_and_so_is_the_next_good_one(job: Jo
 
 
 def test_nothing_is_begun_once_the_program_has_ended(job: Job) -> None:
-    sending, go_on = threading.Event(), threading.Event()
+    sending, host = threading.Event(), job.hosts[0]
 
     def wait(name: str, key: str) -> None:
         if name == "put":
             sending.set()
-            assert go_on.wait(10)
+            assert host._over.wait(10)
 
     job.client.before = wait
     for number in range(40):
         job.write(0, f"output/{number:02d}", "x")
-    host = job.hosts[0].start()
+    host.start()
     eventually("a file is on its way", sending.is_set, 10)
-    threading.Timer(0.05, go_on.set).start()
     host.stop()
     assert 0 < len(job.client.objects) < 40

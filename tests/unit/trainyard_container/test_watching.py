@@ -147,6 +147,30 @@ def test_a_copy_that_s3_refuses_is_tried_again(run: Run) -> None:
     assert len(run.kept()) == 1
 
 
+def test_a_copy_counts_though_older_ones_cannot_be_deleted(run: Run) -> None:
+    def denied(kind: str, _key: str) -> None:
+        if kind == "delete":
+            raise refusal("AccessDenied")
+
+    run.client.before = denied
+    for text in ("one", "two", "three"):
+        run.write("work/snapshot.pt", saved(text))
+        assert run.look() == ""
+    assert run.look(ended=True) == ""
+    assert len(run.kept()) == 3
+
+
+@pytest.mark.parametrize(
+    "header", [b"[]", b'{"a": {"data_offsets": [1]}}', b'{"a": {"data_offsets": [0, Infinity]}}']
+)
+def test_a_header_of_another_shape_is_torn_and_no_end_of_the_watch(run: Run, header: bytes) -> None:
+    path = run.write("work/snap.safetensors", len(header).to_bytes(8, "little") + header)
+    match = look(run.where.run_dir, path)
+    assert match is not None
+    with pytest.raises(Torn):
+        proven(run.where.run_dir, match)
+
+
 def test_a_lost_or_torn_file_is_put_back_and_the_program_s_own_is_set_aside(run: Run) -> None:
     path = run.write("work/snapshot.pt", saved("whole"))
     run.look()

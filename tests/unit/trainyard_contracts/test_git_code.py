@@ -65,6 +65,13 @@ def test_a_password_does_not_belong_into_a_url() -> None:
         given(url="https://me:ghp_token@git.example.org/a/b")
 
 
+@pytest.mark.parametrize("token", ["ghp_0aB", "gho_0aB", "github_pat_0aB", "glpat-0aB", "ATCTT0aB"])
+def test_nor_does_a_token_in_place_of_a_user(token: str) -> None:
+    """It would be in the run's timeline, and in its events."""
+    with pytest.raises(ValidationError, match="keep it in Secrets Manager"):
+        given(url=f"https://{token}@git.example.org/a/b")
+
+
 @pytest.mark.parametrize("ref", ["main", "v1.2", "feature/a-b", "c0ffee" + "0" * 34, "HEAD"])
 def test_a_ref_is_a_branch_a_tag_or_a_commit(ref: str) -> None:
     assert given(ref=ref).ref == ref

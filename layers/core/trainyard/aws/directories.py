@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from trainyard.aws.refusals import translated
@@ -28,13 +28,19 @@ class S3Directories:
     def of(self, cluster: str) -> list[Directory]:
         return [Directory(cluster, run) for run in self._below(places.directories_prefix(cluster))]
 
-    def delete(self, directory: Directory, most: int) -> int:
-        """Manifests first: what is half deleted must not look whole."""
+    def files(self, directory: Directory) -> dict[str, int]:
         prefix = places.directory_prefix(directory.cluster, directory.run_id)
-        keys = self._keys(prefix, most)
-        for begin in range(0, len(keys), _AT_ONCE):
-            self._delete(keys[begin : begin + _AT_ONCE])
-        return len(keys)
+        found = {
+            str(entry["Key"]).removeprefix(prefix): int(entry["Size"])
+            for page in self._pages(Prefix=prefix)
+            for entry in page.get("Contents") or []
+        }
+        return {path: size for path, size in found.items() if _exportable(path)}
+
+    def delete(self, directory: Directory, paths: Sequence[str]) -> None:
+        prefix = places.directory_prefix(directory.cluster, directory.run_id)
+        for begin in range(0, len(paths), _AT_ONCE):
+            self._delete([prefix + path for path in paths[begin : begin + _AT_ONCE]])
 
     def _delete(self, keys: list[str]) -> None:
         with translated("delete objects of a run's directory"):
@@ -45,16 +51,6 @@ class S3Directories:
         for failed in answer.get("Errors") or []:
             words = f"AWS did not delete s3://{self._bucket}/{failed['Key']}: {failed['Code']}"
             raise errors.RetryableError(words)
-
-    def _keys(self, prefix: str, most: int) -> list[str]:
-        found = [
-            str(entry["Key"])
-            for part in PARTS
-            for page in self._pages(Prefix=f"{prefix}{part}/")
-            for entry in page.get("Contents") or []
-        ]
-        found.sort(key=lambda key: not key.endswith(f"/{places.CHECKPOINT_MANIFEST}"))
-        return found[:most]
 
     def _below(self, prefix: str) -> Iterator[str]:
         """Names directly below a prefix that ends with a slash."""
@@ -70,3 +66,7 @@ class S3Directories:
             if not answer.get("IsTruncated"):
                 return
             request["ContinuationToken"] = answer["NextContinuationToken"]
+
+
+def _exportable(path: str) -> bool:
+    return path.partition("/")[0] in PARTS and not path.endswith("/")

@@ -8,7 +8,7 @@ from trainyard.domain.errors import FieldError, InvalidRequest, RunNotFound
 from trainyard.domain.records import Checkpoint, Cluster, Run, Start
 from trainyard.ports import Ports
 from trainyard_contracts import places
-from trainyard_contracts.specs import RunSpec
+from trainyard_contracts.specs import RunSpec, StartSpec
 
 _FIELD = "checkpoint.startFrom"
 #: So many of the newest steps are named to who asked for one that is not there.
@@ -23,6 +23,18 @@ def check_start(ports: Ports, spec: RunSpec, cluster: Cluster | None) -> Start |
     asked = spec.checkpoint.start_from
     if asked is None:
         return None
+    start = _start(ports, spec, cluster, asked)
+    for other in spec.cluster.otherwise:
+        if _start(ports, spec.on(other), None, asked) != start:
+            raise _wrong(
+                "",
+                "training jobs read it from S3 and clusters from their filesystem, so "
+                f"cluster.otherwise cannot name backend '{other.backend}' here; remove one of both",
+            )
+    return start
+
+
+def _start(ports: Ports, spec: RunSpec, cluster: Cluster | None, asked: StartSpec) -> Start:
     try:
         source = ports.runs.get(asked.run)
     except RunNotFound:
@@ -64,8 +76,8 @@ def _in_s3(ports: Ports, source: Run, found: Checkpoint) -> str:
             "does not put back; use a cluster with that run's filesystem",
         )
     there = [f"{places.directory_prefix(source.cluster_name, source.id)}{found.path}"]
-    if source.export is not None and source.export.state == "verified":
-        there.append(f"{source.export_prefix}{places.CHECKPOINTS}/{name}")
+    if source.export is not None and source.export.state == "verified":  # it stays, and comes first
+        there.insert(0, f"{source.export_prefix}{places.CHECKPOINTS}/{name}")
     for place in there:
         if ports.blobs.head(f"{place}/{places.CHECKPOINT_MANIFEST}") is not None:
             return place

@@ -5,44 +5,33 @@ export has what is in it. Nobody else deletes them, and a run without an export 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 
 from trainyard.app.machines.run.export_run import lacks
 from trainyard.app.sweep.swept import Swept
-from trainyard.domain.directories import kept_because
+from trainyard.domain.directories import in_order, kept_because
 from trainyard.domain.errors import RecordUnreadable, RunNotFound
 from trainyard.domain.records import Run, TimelineEntry
 from trainyard.ports import Directory, Ports
 
-#: The minute of each hour at which directories are looked at.
-MINUTE = 40
-#: So many clusters' directories are looked at in one sweep; each hour begins with others.
-CLUSTERS_AT_ONCE = 100
-#: So many objects are deleted in one sweep, of one directory.
+#: So many objects are deleted in one sweep.
 OBJECTS_AT_ONCE = 5000
 
 
 def directories(ports: Ports) -> Sequence[Directory]:
-    """Some of them, once an hour: there may be thousands, and no event says when one's time is
-    over.
+    """One of them in each sweep, in turn: there may be thousands, each needs many requests, and no
+    event says when one's time is over.
     """
-    now = ports.clock.now()
-    if now.minute != MINUTE:
+    turn = int(ports.clock.now().timestamp() // 60)
+    if not (clusters := sorted(ports.directories.clusters())):
         return []
-    clusters = sorted(ports.directories.clusters())
-    return [one for name in _some(clusters, now) for one in ports.directories.of(name)]
-
-
-def _some(clusters: Sequence[str], now: datetime) -> Sequence[str]:
-    if not clusters:
-        return []
-    begin = int(now.timestamp() // 3600) * CLUSTERS_AT_ONCE % len(clusters)
-    return [*clusters[begin:], *clusters[:begin]][:CLUSTERS_AT_ONCE]
+    round_, which = divmod(turn, len(clusters))
+    found = ports.directories.of(clusters[which])
+    return [found[round_ % len(found)]] if found else []
 
 
 def old_directory(ports: Ports, directory: Directory) -> Iterator[Swept]:
     """Note in the run's record that its directory goes, then delete it: once that is noted, nobody
-    resumes the run from there.
+    resumes the run from there. What is left is compared with the export before each delete.
     """
     try:
         run = ports.runs.get(directory.run_id)
@@ -50,12 +39,17 @@ def old_directory(ports: Ports, directory: Directory) -> Iterator[Swept]:
         return  # what no record accounts for may be the only copy
     if run.cluster_name != directory.cluster:
         return
-    if run.directory_deleted_at is None:
-        if kept_because(run, ports.clock.now()) or lacks(ports, run):
-            return
+    noted = run.directory_deleted_at is not None
+    if not noted and kept_because(run, ports.clock.now()):
+        return
+    held = ports.directories.files(directory)
+    if not held or lacks(ports, run, held):
+        return
+    if not noted:
         _note(ports, run)
-    if count := ports.directories.delete(directory, OBJECTS_AT_ONCE):
-        yield Swept("directory deleted", run.id, f"{count} objects; its verified export has them")
+    paths = in_order(held)[:OBJECTS_AT_ONCE]
+    ports.directories.delete(directory, paths)
+    yield Swept("directory deleted", run.id, f"{len(paths)} objects; its verified export has them")
 
 
 def _note(ports: Ports, run: Run) -> None:

@@ -66,7 +66,7 @@ def choose(files: Mapping[str, int], manifests: Manifests, selection: str) -> Ch
     return Chosen(
         files=dict(_files(files, exported)),
         hashes=hashes,
-        steps={group: manifests[group].step for group in kept if _has_step(manifests[group])},
+        steps={group: manifests[group].step for group in kept},
         final_model=bool(final),
     )
 
@@ -86,11 +86,6 @@ def _files(files: Mapping[str, int], exported: list[str]) -> Iterator[tuple[str,
 
 def _is_whole(group: str, files: Mapping[str, int], manifest: CheckpointManifest) -> bool:
     return all(files.get(f"{group}/{file.path}") == file.bytes for file in manifest.files)
-
-
-def _has_step(manifest: CheckpointManifest) -> bool:
-    """Of a program's own file it may only be known which copy it is."""
-    return manifest.watched is None or not manifest.watched.counted
 
 
 def _age(group: str) -> tuple[int, int] | None:

@@ -51,6 +51,10 @@ class S3Directory:
             body: bytes = answer["Body"].read()
         return body
 
+    def write(self, path: str, body: bytes) -> None:
+        with translated(f"write {path} of a directory"):
+            self._s3.put_object(Bucket=self._bucket, Key=self._prefix + path, Body=body)
+
     def copy(self, path: str, key: str) -> str:
         """S3 copies the object itself, and says the SHA-256 of what it wrote, in base64.
 

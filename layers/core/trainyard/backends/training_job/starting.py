@@ -12,12 +12,14 @@ from typing import Any
 
 from trainyard.backends.training_job import large_copies
 from trainyard.backends.training_job.directory import S3Directory
-from trainyard.backends.training_job.large_copies import CopyImpossible
+from trainyard.backends.training_job.large_copies import Begun, CopyImpossible
 from trainyard.domain.errors import BlobNotFound
 from trainyard_contracts import places
 from trainyard_contracts.files import CheckpointManifest
 
 _AT_ONCE = 16
+#: Beside the target: what is copied of objects that are copied in parts.
+_BEGUN = ".begun"
 
 
 class NotThere(Exception):
@@ -44,9 +46,9 @@ def bring(s3: Any, bucket: str, source: str, target: str, in_time: Callable[[], 
     try:
         if not _copy(directory, small, target, in_time):
             return False
-        for path in large:
-            if directory.large_copy(path, target + path, None).go_on(in_time) is None:
-                return False
+        kept = S3Directory(s3, bucket, f"{target.rstrip('/')}{_BEGUN}/")
+        if not all(_copy_in_parts(directory, path, target, kept, in_time) for path in large):
+            return False
         directory.copy(places.CHECKPOINT_MANIFEST, target + places.CHECKPOINT_MANIFEST)
     except BlobNotFound as gone:
         raise NotThere(f"an object of it is gone ({gone.detail})") from None
@@ -65,3 +67,23 @@ def _copy(
             some = paths[begin : begin + _AT_ONCE]
             list(pool.map(lambda path: directory.copy(path, target + path), some))
     return True
+
+
+def _copy_in_parts(
+    directory: S3Directory, path: str, target: str, kept: S3Directory, in_time: Callable[[], bool]
+) -> bool:
+    """Whether the copy is whole. What is done of it is kept: the next command goes on with it."""
+    try:
+        begun = Begun.model_validate_json(kept.read(path))
+    except (BlobNotFound, ValueError):
+        begun = None
+    copy = directory.large_copy(path, target + path, begun)
+
+    def go_on() -> bool:
+        kept.write(path, copy.begun.model_dump_json().encode())
+        return in_time()
+
+    if copy.go_on(go_on) is not None:
+        return True
+    kept.write(path, copy.begun.model_dump_json().encode())
+    return False

@@ -149,4 +149,22 @@ def test_a_training_job_begins_with_what_s3_has_of_a_run_on_whatever_backend() -
     story.world.blobs.put(f"{directory}/manifest.json", b"{}")
     start = submit_run(story.world.ports, of_jobs(source.id, 20)).start_from
     assert start is not None
+    assert start.export == exported, "it stays, and a directory goes once its export is verified"
+    del story.world.blobs.objects[f"{exported}/manifest.json"]
+    start = submit_run(story.world.ports, of_jobs(source.id, 20)).start_from
+    assert start is not None
     assert start.export == directory
+
+
+def test_one_way_cannot_begin_with_what_only_another_way_reads() -> None:
+    story = trained()
+    source, path = story.run, "checkpoints/step-000000000020-attempt-1"
+    directory = f"directories/{source.cluster_name}/{source.id}/{path}"
+    story.world.blobs.put(f"{directory}/manifest.json", b"{}")
+    jobs = spec_fields(name="demo", framework=None, image=IMAGE, channels=None)
+    nodes = cluster_spec("demo", workers=2, spares=0)
+    begin_with = {"startFrom": {"run": source.id, "step": 20}}
+    for first, second in ((nodes, jobs), (jobs, nodes)):
+        both = {"spec": first, "otherwise": [second]}
+        words = refused(story, run_spec(cluster=both, checkpoint=begin_with))
+        assert words.startswith("checkpoint.startFrom: training jobs read it from S3"), words

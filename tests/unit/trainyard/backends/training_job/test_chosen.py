@@ -101,3 +101,6 @@ def test_copies_of_a_program_s_own_are_exported_as_checkpoints_of_their_series()
         f"{copy(3, 3)}/manifest.json",
     }
     assert last.last_step == 20
+    # The copies of a program that says no step are counted, by us and in the run's list alike.
+    alone = {path: size for path, size in files.items() if path.startswith(copy(3, 3))}
+    assert choose(alone, {copy(3, 3): manifests[copy(3, 3)]}, "all").last_step == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timezone
 
 import pytest
@@ -66,3 +67,33 @@ def test_a_large_file_is_copied_by_its_parts(s3: FakeS3, monkeypatch: pytest.Mon
         s3.put_in_parts(f"{FROM}{name}", body, 1)
     assert bring(s3, "b", FROM, TO, lambda: True)
     assert all(s3.objects[f"{TO}{name}"] == body for name, body in BODIES.items())
+
+
+def test_a_large_file_is_copied_over_several_commands_and_no_part_twice(
+    s3: FakeS3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(large_copies, "MOST_BYTES_OF_A_COPY", 1)
+    monkeypatch.setattr(large_copies, "_AT_ONCE", 1)
+    name, body = "rank-0.pt", b"0123456789"
+    manifest = CheckpointManifest.model_validate_json(s3.objects[f"{FROM}manifest.json"])
+    large = ManifestFile(path=name, bytes=len(body), sha256=sha(body))
+    whole = manifest.changed(files=[large, *manifest.files[1:]])
+    s3.objects[f"{FROM}manifest.json"] = whole.model_dump_json(by_alias=True).encode()
+    s3.put_in_parts(f"{FROM}{name}", body, 1)
+    tries = 0
+    while not bring(s3, "b", FROM, TO, time_for(3)):
+        tries += 1
+        assert tries < 20, s3.copied
+    parts = [one for one in s3.copied if one.startswith(f"{TO}{name} ")]
+    assert len(parts) == len(set(parts)) == 10
+    assert s3.objects[f"{TO}{name}"] == body
+    assert s3.uploads == {}
+    # Nothing else lies in the checkpoint's own directory.
+    assert {key for key in s3.objects if key.startswith(TO)} == {
+        f"{TO}{one}" for one in (*BODIES, "manifest.json")
+    }
+
+
+def time_for(looks: int) -> Callable[[], bool]:
+    left = iter([True] * looks)
+    return lambda: next(left, False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
@@ -16,6 +17,7 @@ from trainyard.app.machines.run.delays import tell_delay
 from trainyard.app.machines.run.only_copy import record_copies
 from trainyard.app.machines.run.submit_attempt import agent_answer
 from trainyard.domain import names, results
+from trainyard.domain.directories import beyond
 from trainyard.domain.errors import BlobNotFound, CommandFailed, RetryableError
 from trainyard.domain.facts import Book, SavedRun
 from trainyard.domain.records import Export, Run, TimelineEntry
@@ -103,14 +105,18 @@ def conclude(ports: Ports, run: Run, export: Export, ended: Ended) -> Export:
     return export.changed(**update, **left)
 
 
-def lacks(ports: Ports, run: Run) -> str:
-    """What the verified export lacks now, of all that is known of the run; '' if it has all."""
+def lacks(ports: Ports, run: Run, held: Mapping[str, int]) -> str:
+    """What the verified export lacks now, of the files that the run's directory holds (sizes by
+    path) and of all that is known of the run; '' if it has all.
+    """
     if run.export is None or run.export.state != "verified":
         return "there is no verified export"
     key = run.export.manifest_key or run.export_manifest_key
     manifest, reason = _manifest(ports, run, key, "")
     if manifest is None:
         return reason
+    if path := beyond(held, {entry.key: entry.bytes for entry in manifest.objects}):
+        return f"{path} is not in it"
     return _lacking(ports, run, run.export, manifest) or _first_wrong(ports, run, manifest.objects)
 
 
