@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from trainyard_local.parallelcluster import events, fleet
 from trainyard_local.parallelcluster.configuration import is_static
+from trainyard_local.parallelcluster.node import QueueNode
 from trainyard_local.parallelcluster.slurm import flags, nodes_of
 from trainyard_local.parallelcluster.state import Cluster
 
@@ -35,6 +36,8 @@ def run(cluster: Cluster) -> None:
 
 def look(cluster: Cluster) -> None:
     """Once. Raises subprocess.SubprocessError, OSError."""
+    # Asked before Slurm is: what boots meanwhile is still down in Slurm's answer.
+    settled = [instance for instance in cluster.instances() if instance.booted]
     nodes = nodes_of(cluster.scontrol("-o", "show", "nodes"))
     if cluster.fleet in ("STOP_REQUESTED", "STOPPING", "STOPPED"):
         _stop(cluster, nodes)
@@ -45,7 +48,7 @@ def look(cluster: Cluster) -> None:
     _end_powered_down(cluster, nodes)
     _count_failures(cluster, nodes)
     _dynamic(cluster, nodes)
-    _static(cluster, nodes)
+    _static(cluster, nodes, settled)
     _orphans(cluster)
 
 
@@ -126,15 +129,18 @@ def _without_capacity(cluster: Cluster, nodes: SlurmNodes, lacking: Sequence[str
             fleet.power_down(cluster, sorted(own & set(lacking)), "Enabling node since " + LACKING)
 
 
-def _static(cluster: Cluster, nodes: SlurmNodes) -> None:
-    """Static nodes without an instance, or that Slurm gave up, get another instance."""
+def _static(cluster: Cluster, nodes: SlurmNodes, settled: Sequence[QueueNode]) -> None:
+    """Static nodes without an instance, or that Slurm gave up, get another instance.
+
+    `settled`: instances that had booted before Slurm was asked for the nodes.
+    """
     protected = cluster.fleet == "PROTECTED"
     unhealthy = []
     for name, node in nodes.items():
         if not is_static(name):
             continue
         instance = cluster.instance_of(name)
-        booting = instance is not None and not instance.booted
+        booting = not any(instance is one for one in settled)
         bad = bool(flags(node) & (_AWAY | {"DOWN"})) or "DRAIN" in flags(node)
         busy = flags(node) & {"COMPLETING", "ALLOCATED", "MIXED"}
         if instance is None or (bad and not booting and not busy):
