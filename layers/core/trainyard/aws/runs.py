@@ -30,6 +30,7 @@ from trainyard.domain.records import TERMINAL, Checkpoint, Run, TimelineEntry
 from trainyard.ports import Clock, Page
 from trainyard_contracts import places
 from trainyard_contracts.events import Fact
+from trainyard_contracts.people import Person
 
 IDEMPOTENCY_LIFETIME = timedelta(hours=24)
 _ACTIVE, _ENDED = "runs#active", "runs#ended"
@@ -124,17 +125,24 @@ class TableRuns:
             lines = [line for position, line in enumerate(lines) if 1 + 2 * position not in failed]
         return self._table.put(item, condition=condition, values=values)
 
-    def list(self, *, limit: int, token: str | None, status: str | None = None) -> Page[Run]:
-        query = ("runs", status or "")
+    def list(
+        self,
+        *,
+        limit: int,
+        token: str | None,
+        status: str | None = None,
+        owner: Person | None = None,
+    ) -> Page[Run]:
+        query = ("runs", status or "", *([] if owner is None else [owner.id, owner.arn]))
         partitions = (
             [_ACTIVE, _ENDED] if status is None else [_ENDED if status in TERMINAL else _ACTIVE]
         )
         found: builtins.list[tuple[str, Run]] = []
-        position, size = page_tokens.decode(query, token), limit + 1 if status is None else _SCAN
+        position, size = page_tokens.decode(query, token), _size(limit, status, owner)
         while len(found) <= limit:
             listed = self._table.listed(partitions, before=position, limit=size)
             runs = readable(_run, listed)
-            found += [(at, run) for at, run in runs if status in (None, run.status)]
+            found += [(at, run) for at, run in runs if _wanted(run, status, owner)]
             if len(listed) < size:
                 break
             position = listed[-1][0]
@@ -233,6 +241,17 @@ class TableRuns:
             page_tokens.encode(query, items[count - 1]["sk"]["S"]) if len(items) > count else None
         )
         return items[:count], more
+
+
+def _size(limit: int, status: str | None, owner: Person | None) -> int:
+    """Of what is listed at once: all of it is wanted, or some."""
+    return limit + 1 if status is None and owner is None else _SCAN
+
+
+def _wanted(run: Run, status: str | None, owner: Person | None) -> bool:
+    if status not in (None, run.status):
+        return False
+    return owner is None or (run.created_by is not None and run.created_by.same_as(owner))
 
 
 def _count_within(items: Sequence[Item], most: int) -> int:

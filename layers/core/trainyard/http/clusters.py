@@ -9,27 +9,27 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body, Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
-from trainyard.app.clusters.change_cluster import start_fleet, stop_fleet, update_cluster
-from trainyard.app.clusters.create_cluster import create_cluster
-from trainyard.app.clusters.delete_cluster import delete_cluster
 from trainyard.app.runs.dry_run import dry_run_cluster, dry_run_update
 from trainyard.domain.records import Cluster
 from trainyard.http.answers import answer, documented
+from trainyard.http.callers import asking
 from trainyard.http.identifiers import ClusterPath, IdempotencyKey
 from trainyard.http.identifiers import cluster_name as known
 from trainyard.http.paging import DEFAULT_LIMIT, Limit, NextToken
+from trainyard.http.people import Reason
 from trainyard.http.views import ClusterPage, ClusterView, PlanView
 from trainyard.ports import Ports
 from trainyard_contracts.cluster_specs import ClusterSpec
 
 TAGS = ["clusters"]
 _CREATED = documented(
-    202, ClusterView, "Accepted; follow the cluster", 409, 413, 415, 422, also={200: PlanView}
+    202, ClusterView, "Accepted; follow the cluster", 403, 409, 413, 415, 422, also={200: PlanView}
 )
 _UPDATED = documented(
     202,
     ClusterView,
     "Accepted; follow the cluster's change",
+    403,
     404,
     409,
     413,
@@ -37,7 +37,7 @@ _UPDATED = documented(
     422,
     also={200: PlanView},
 )
-_FLEET = documented(202, ClusterView, "Accepted; follow the cluster's change", 404, 409)
+_FLEET = documented(202, ClusterView, "Accepted; follow the cluster's change", 403, 404, 409)
 DryRun = Annotated[bool, Query(description="answer with the plan and do nothing")]
 GiveUpJobs = Annotated[bool, Query(description="end people's jobs on it, too; never an active run")]
 Force = Annotated[
@@ -69,8 +69,11 @@ def _verbs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         summary="Stop the cluster's fleet: its workers end, the head node and its files stay",
         responses=_FLEET,
     )
-    def stop(cluster_name: ClusterPath, force: GiveUpJobs = False) -> Response[str]:
-        return _accepted(stop_fleet(ports(), known(cluster_name), force=force))
+    def stop(
+        cluster_name: ClusterPath, force: GiveUpJobs = False, reason: Reason = ""
+    ) -> Response[str]:
+        asker = asking(router, ports)
+        return _accepted(asker.stop_fleet(known(cluster_name), force=force, reason=reason))
 
     @router.post(
         "/v1/clusters/<clusterName>:start",
@@ -80,7 +83,7 @@ def _verbs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         responses=_FLEET,
     )
     def start(cluster_name: ClusterPath) -> Response[str]:
-        return _accepted(start_fleet(ports(), known(cluster_name)))
+        return _accepted(asking(router, ports).start_fleet(known(cluster_name)))
 
 
 def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
@@ -98,7 +101,8 @@ def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
     ) -> Response[str]:
         if dryrun:
             return answer(PlanView.of_plan(dry_run_cluster(ports(), spec)))
-        return _accepted(create_cluster(ports(), spec, idempotency_key=idempotency_key))
+        asker = asking(router, ports)
+        return _accepted(asker.create_cluster(spec, idempotency_key=idempotency_key))
 
     @router.get(
         "/v1/clusters",
@@ -137,14 +141,17 @@ def _one(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         name = known(cluster_name)
         if dryrun:
             return answer(PlanView.of_plan(dry_run_update(ports(), name, spec)))
-        return _accepted(update_cluster(ports(), name, spec))
+        return _accepted(asking(router, ports).update_cluster(name, spec))
 
     @router.delete(
         "/v1/clusters/<clusterName>",
         tags=TAGS,
         operation_id="deleteCluster",
         summary="Delete a cluster that nobody uses",
-        responses=documented(202, ClusterView, "Accepted; follow the cluster", 404, 409),
+        responses=documented(202, ClusterView, "Accepted; follow the cluster", 403, 404, 409),
     )
-    def delete(cluster_name: ClusterPath, force: Force = False) -> Response[str]:
-        return _accepted(delete_cluster(ports(), known(cluster_name), force=force))
+    def delete(
+        cluster_name: ClusterPath, force: Force = False, reason: Reason = ""
+    ) -> Response[str]:
+        asker = asking(router, ports)
+        return _accepted(asker.delete_cluster(known(cluster_name), force=force, reason=reason))

@@ -9,23 +9,21 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
-from trainyard.app.runs.cancel_run import cancel_run
 from trainyard.app.runs.dry_run import dry_run_run
 from trainyard.app.runs.list_outputs import list_outputs, uri
 from trainyard.app.runs.rank_logs import Whose
 from trainyard.app.runs.read_logs import read_logs
 from trainyard.app.runs.read_metrics import read_metrics
 from trainyard.app.runs.read_sync import latest_sync
-from trainyard.app.runs.request_export import request_export
-from trainyard.app.runs.resume_run import resume_run
 from trainyard.app.runs.show_run import show_run
-from trainyard.app.runs.submit_run import submit_run
 from trainyard.domain.advice import copied
 from trainyard.domain.records import Run, RunStatus
 from trainyard.http.answers import answer, documented
+from trainyard.http.callers import asking
 from trainyard.http.identifiers import IdempotencyKey, RunPath
 from trainyard.http.identifiers import run_id as known
 from trainyard.http.paging import DEFAULT_LIMIT, Limit, NextToken, WholeNumber
+from trainyard.http.people import Reason
 from trainyard.http.views import (
     Checkpoint,
     CheckpointPage,
@@ -46,7 +44,7 @@ from trainyard_contracts.commands import ALL_RANKS, HIGHEST_RANK, LONGEST_SECOND
 from trainyard_contracts.specs import RunSpec
 
 TAGS = ["runs"]
-_VERB = documented(202, RunView, "Accepted; follow the run", 404, 409)
+_VERB = documented(202, RunView, "Accepted; follow the run", 403, 404, 409)
 
 
 def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
@@ -80,8 +78,9 @@ def _verbs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         responses=_VERB,
         summary="Cancel: stop the job, export what is whole, delete the run's own cluster",
     )
-    def cancel(run_id: RunPath) -> Response[str]:
-        return _accepted(ports(), cancel_run(ports(), known(run_id)))
+    def cancel(run_id: RunPath, reason: Reason = "") -> Response[str]:
+        run = asking(router, ports).cancel_run(known(run_id), reason=reason)
+        return _accepted(ports(), run)
 
     @router.post(
         "/v1/runs/<runId>:resume",
@@ -100,8 +99,10 @@ def _verbs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
                 "lost: DNS name/mount name; what was synced (export.everySeconds) is brought there",
             ),
         ] = None,
+        reason: Reason = "",
     ) -> Response[str]:
-        return _accepted(ports(), resume_run(ports(), known(run_id), filesystem))
+        run = asking(router, ports).resume_run(known(run_id), filesystem, reason=reason)
+        return _accepted(ports(), run)
 
     @router.post(
         "/v1/runs/<runId>:export",
@@ -111,7 +112,7 @@ def _verbs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         summary="Export checkpoints and the final model to S3 now",
     )
     def export(run_id: RunPath) -> Response[str]:
-        return _accepted(ports(), request_export(ports(), known(run_id)))
+        return _accepted(ports(), asking(router, ports).export_run(known(run_id)))
 
 
 def _submission(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
@@ -121,7 +122,7 @@ def _submission(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
         operation_id="submitRun",
         summary="Submit a run, or with dryrun=true see exactly what it would do",
         responses=documented(
-            202, RunView, "Accepted; follow the run", 409, 413, 415, 422, also={200: PlanView}
+            202, RunView, "Accepted; follow the run", 403, 409, 413, 415, 422, also={200: PlanView}
         ),
     )
     def submit(
@@ -131,7 +132,8 @@ def _submission(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
     ) -> Response[str]:
         if dryrun:
             return answer(PlanView.of_plan(dry_run_run(ports(), spec)))
-        return _accepted(ports(), submit_run(ports(), spec, idempotency_key=idempotency_key))
+        run = asking(router, ports).submit_run(spec, idempotency_key=idempotency_key)
+        return _accepted(ports(), run)
 
 
 def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
@@ -146,8 +148,10 @@ def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
         limit: Limit = DEFAULT_LIMIT,
         next_token: NextToken = None,
         status: Annotated[RunStatus | None, Query(description="only runs of this status")] = None,
+        mine: Annotated[bool, Query(description="only runs of the signer's")] = False,
     ) -> Response[str]:
-        page = ports().runs.list(limit=limit, token=next_token, status=status)
+        owner = asking(router, ports).person if mine else None
+        page = ports().runs.list(limit=limit, token=next_token, status=status, owner=owner)
         return answer(
             RunPage.model_construct(
                 runs=[RunSummary.of(run, uri=uri(ports(), run)) for run in page.items],
