@@ -23,7 +23,7 @@ class Person(Lenient):
 
     id: str = Field(
         description="AWS's own id of the principal, such as AIDA... of a user or "
-        "AROA...:SESSION of a role's session; it is never used again, whatever is named the same later"
+        "AROA...:SESSION of a role's session; no later one of the same name has it"
     )
     arn: str
     account: str = Field(description="the account of the principal, 12 digits")

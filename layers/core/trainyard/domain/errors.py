@@ -61,7 +61,7 @@ class MethodNotAllowed(TrainyardError):
     next_step = "See docs/openapi.json for the methods of each path."
 
 
-class NotAllowed(TrainyardError):
+class Forbidden(TrainyardError):
     code = "not-allowed"
     title = "You may not do that"
     next_step = "Ask an admin of this stack; docs/people.md says who may what."

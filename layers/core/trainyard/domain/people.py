@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from trainyard.domain.errors import NotAllowed
+from trainyard.domain.errors import Forbidden
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.records import Cluster, Run
 from trainyard_contracts.people import Person
@@ -85,7 +85,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile("[^/:]*".join(map(re.escape, pattern.split("*"))))
 
 
-def refusal(roles: RolesOfPeople, person: Person, thing: Thing | None = None) -> NotAllowed | None:
+def refusal(roles: RolesOfPeople, person: Person, thing: Thing | None = None) -> Forbidden | None:
     """Why the person may not change this thing, or make a new one; None if they may."""
     role = roles.of(person)
     if role is None or role == "viewer":
@@ -95,7 +95,7 @@ def refusal(roles: RolesOfPeople, person: Person, thing: Thing | None = None) ->
     return None if matches(thing.shared_with, person) else _anothers(thing, thing.owner)
 
 
-def refusal_to_own(roles: RolesOfPeople, person: Person, thing: Thing) -> NotAllowed | None:
+def refusal_to_own(roles: RolesOfPeople, person: Person, thing: Thing) -> Forbidden | None:
     """The same for what the owner and admins alone may: to share it, or to give it to others."""
     refused = refusal(roles, person, thing)
     if refused is not None or roles.of(person) == "admin":
@@ -105,27 +105,27 @@ def refusal_to_own(roles: RolesOfPeople, person: Person, thing: Thing) -> NotAll
     return None
 
 
-def refusal_to_read(roles: RolesOfPeople, person: Person) -> NotAllowed | None:
+def refusal_to_read(roles: RolesOfPeople, person: Person) -> Forbidden | None:
     return _too_little(person, None) if roles.of(person) is None else None
 
 
-def _too_little(person: Person, role: Role | None) -> NotAllowed:
+def _too_little(person: Person, role: Role | None) -> Forbidden:
     if role == "viewer":
-        return NotAllowed(
+        return Forbidden(
             f"{person.name} ({person.arn}) is a viewer of this stack: viewers only read.",
             next_step="Ask an admin of the stack for a role that changes things (its parameter "
             "Members); trainyard whoami shows your role.",
         )
-    return NotAllowed(
+    return Forbidden(
         f"{person.name} ({person.arn}) has no role in this stack.",
         next_step="Ask an admin to add this ARN to the stack's parameter Viewers, Members or "
         "Admins.",
     )
 
 
-def _anothers(thing: Thing, owner: Person) -> NotAllowed:
+def _anothers(thing: Thing, owner: Person) -> Forbidden:
     named = f"{thing.kind.capitalize()} '{thing.name}'"
-    return NotAllowed(
+    return Forbidden(
         f"{named} belongs to {owner.name} ({owner.arn}).",
         next_step=f"Ask {owner.name} to do it, or to share it with you (trainyard {thing.kind} "
         f"share {thing.name} --with ARN); or ask an admin. If {owner.name} left, an admin gives "

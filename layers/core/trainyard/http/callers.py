@@ -9,7 +9,7 @@ from typing import Any
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
 from trainyard.app.people.on_behalf import Caller, OnBehalf
-from trainyard.domain.errors import NotAllowed
+from trainyard.domain.errors import Forbidden
 from trainyard.ports import Ports
 from trainyard_contracts.people import Person, person_of
 
@@ -17,12 +17,12 @@ _MOST_AGENT = 200
 
 
 def asking(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> OnBehalf:
-    """What the request in hand may ask for. Raises NotAllowed."""
+    """What the request in hand may ask for. Raises Forbidden."""
     return OnBehalf(ports(), caller_of(router.current_event.raw_event))
 
 
 def caller_of(event: Mapping[str, Any]) -> Caller:
-    """Raises NotAllowed for a request whose signer the gateway does not name."""
+    """Raises Forbidden for a request whose signer the gateway does not name."""
     context: Mapping[str, Any] = event.get("requestContext") or {}
     http: Mapping[str, Any] = context.get("http") or {}
     return Caller(
@@ -39,7 +39,7 @@ def _person(context: Mapping[str, Any]) -> Person:
     try:
         return person_of(given if isinstance(given, Mapping) else {})
     except ValueError as mistake:
-        raise NotAllowed(
+        raise Forbidden(
             f"API Gateway names no principal of AWS that signed this request: {mistake}.",
             next_step="Sign with credentials of AWS. If they are, each route of the API needs the "
             "authorizer AWS_IAM: deploy template.yaml as it is.",

@@ -25,7 +25,7 @@ from trainyard.app.runs.resume_run import resume_run
 from trainyard.app.runs.submit_run import submit_run
 from trainyard.app.runs.uploads import request_upload
 from trainyard.domain.audit import Act, AuditEntry
-from trainyard.domain.errors import NotAllowed, TrainyardError
+from trainyard.domain.errors import Forbidden, TrainyardError
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.people import Role, Thing, refusal, refusal_to_own, refusal_to_read
 from trainyard.domain.records import Cluster, Run
@@ -52,7 +52,7 @@ class Caller:
 
 
 class OnBehalf:
-    """The changes that one request may ask for. Each raises NotAllowed, and what its use case does.
+    """The changes that one request may ask for. Each raises Forbidden, and what its use case does.
 
     Only the audit list's own failure keeps an allowed change from being made.
     """
@@ -69,7 +69,7 @@ class OnBehalf:
         return self._ports.config.roles.of(self._by)
 
     def check_reads(self) -> None:
-        """Raises NotAllowed for one who has no role here."""
+        """Raises Forbidden for one who has no role here."""
         _raised(refusal_to_read(self._ports.config.roles, self._by))
 
     # Runs
@@ -256,7 +256,7 @@ class OnBehalf:
     def _audited(
         self,
         entry: AuditEntry,
-        refused: NotAllowed | None,
+        refused: Forbidden | None,
         act: Callable[[], T],
         made: Callable[[T], str] | None = None,
     ) -> T:
@@ -282,6 +282,6 @@ class OnBehalf:
             _LOG.error("audit entry %s stays 'asked': %s", entry.id, error.detail)
 
 
-def _raised(refused: NotAllowed | None) -> None:
+def _raised(refused: Forbidden | None) -> None:
     if refused is not None:
         raise refused

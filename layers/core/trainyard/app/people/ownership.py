@@ -77,7 +77,7 @@ def _put(ports: Ports, record: Owned, **change: Any) -> Owned:
     store = _store(ports, kind)
     fresh = record
     for _ in range(_TRIES):
-        if all(getattr(fresh, name) == value for name, value in change.items()):
+        if fresh.changed(**change) == fresh:
             return fresh
         try:
             stored: Owned = store.put(fresh.changed(**change))
