@@ -126,9 +126,12 @@ class Client:
     def run(self, run_id: str) -> Json:
         return self._call("GET", f"/v1/runs/{_segment(run_id)}")
 
-    def runs(self, *, status: str | None = None, at_most: int = 1000) -> list[Json]:
-        """Newest first."""
-        return self._all("/v1/runs", "runs", {"status": status}, at_most)
+    def runs(
+        self, *, status: str | None = None, mine: bool = False, at_most: int = 1000
+    ) -> list[Json]:
+        """Newest first. `mine`: only those of the signer."""
+        query = {"status": status, "mine": "true" if mine else None}
+        return self._all("/v1/runs", "runs", query, at_most)
 
     def events(self, run_id: str) -> list[Json]:
         """The timeline, oldest first."""
@@ -181,8 +184,9 @@ class Client:
             "GET", f"/v1/runs/{_segment(run_id)}/metrics", {"sinceSeconds": since_seconds}
         )
 
-    def cancel_run(self, run_id: str) -> Json:
-        return self._call("POST", f"/v1/runs/{_segment(run_id)}:cancel")
+    def cancel_run(self, run_id: str, *, reason: str | None = None) -> Json:
+        query = {"reason": reason or None}
+        return self._call("POST", f"/v1/runs/{_segment(run_id)}:cancel", query)
 
     def resume_run(self, run_id: str, *, filesystem: str | None = None) -> Json:
         """`filesystem`: another one for the run's own cluster, DNS name/mount name."""
@@ -204,6 +208,39 @@ class Client:
         """The page of that token, with URLs that begin to live now."""
         query = {"limit": 1000, "urls": "true", "nextToken": token}
         return self._call("GET", f"/v1/runs/{_segment(run_id)}/outputs", query)
+
+    # People
+
+    def whoami(self) -> Json:
+        """{person, role, everybodyIsAdmin}: who signs these calls."""
+        return self._call("GET", "/v1/whoami")
+
+    def audit(
+        self,
+        *,
+        since: str | None = None,
+        who: str | None = None,
+        what: str | None = None,
+        subject: str | None = None,
+        at_most: int = 1000,
+    ) -> list[Json]:
+        """Who changed what, newest first; `since` is an RFC 3339 time, 7 days ago by default."""
+        query = {"since": since, "who": who, "what": what, "subject": subject}
+        return self._all("/v1/audit", "entries", query, at_most)
+
+    def share(
+        self, kind: str, name: str, with_arns: list[str], *, reason: str | None = None
+    ) -> Json:
+        """Let others change a 'run', 'cluster' or 'filesystem'; [] = only its owner again."""
+        path = f"/v1/{kind}s/{_segment(name)}:share"
+        return self._call("POST", path, {"reason": reason}, body={"sharedWith": with_arns})
+
+    def transfer(
+        self, kind: str, name: str, to: str | None = None, *, reason: str | None = None
+    ) -> Json:
+        """Give it to the one with this ARN; without, take it."""
+        path = f"/v1/{kind}s/{_segment(name)}:transfer"
+        return self._call("POST", path, {"reason": reason}, body={} if to is None else {"to": to})
 
     # Uploads
 
@@ -247,10 +284,9 @@ class Client:
     def clusters(self, *, at_most: int = 1000) -> list[Json]:
         return self._all("/v1/clusters", "clusters", None, at_most)
 
-    def delete_cluster(self, name: str, *, force: bool = False) -> Json:
-        return self._call(
-            "DELETE", f"/v1/clusters/{_segment(name)}", {"force": "true"} if force else None
-        )
+    def delete_cluster(self, name: str, *, force: bool = False, reason: str | None = None) -> Json:
+        query = {"force": "true" if force else None, "reason": reason or None}
+        return self._call("DELETE", f"/v1/clusters/{_segment(name)}", query)
 
     # Filesystems
 

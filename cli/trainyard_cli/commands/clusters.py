@@ -28,6 +28,7 @@ from ..screen.output import (
     table,
 )
 from ..spec_files import read_spec
+from .people import Reason, name_of
 from .runs import Yes, print_plan
 
 clusters = typer.Typer(no_args_is_help=True, help="Clusters: node groups on a backend.")
@@ -157,6 +158,7 @@ def list_clusters(typer_context: typer.Context) -> None:
     rows = [
         (
             escape(cluster["name"]),
+            name_of(cluster.get("createdBy")),
             styled(cluster["status"]),
             escape(cluster.get("ownerRun") or "-"),
             nodes_of(cluster["spec"]) or "-",
@@ -165,7 +167,7 @@ def list_clusters(typer_context: typer.Context) -> None:
         for cluster in found
     ]
     if rows:
-        print_table(table(["cluster", "status", "made for", "nodes", "age"], rows))
+        print_table(table(["cluster", "owner", "status", "made for", "nodes", "age"], rows))
     else:
         out.print("No clusters. Make one: trainyard cluster create FILE")
 
@@ -189,11 +191,12 @@ def delete(
         ),
     ] = False,
     yes: Yes = False,
+    reason: Reason = None,
 ) -> None:
     """Delete a cluster that nobody uses."""
     context = context_of(typer_context)
     confirmed(f"Delete cluster {cluster}?", yes=yes, as_json=context.json)
-    document = context.client.delete_cluster(cluster, force=force)
+    document = context.client.delete_cluster(cluster, force=force, reason=reason)
     if wait:
         document = _wait(
             context,
@@ -242,6 +245,11 @@ def _cluster_or_none(context: Context, name: str) -> Json | None:
         raise
 
 
+def _owner(cluster: Json) -> str | None:
+    owner = cluster.get("createdBy")
+    return f"{name_of(owner)} ({escape(owner['arn'])})" if owner else None
+
+
 def _print_cluster(context: Context, cluster: Json) -> None:
     if context.json:
         print_json(cluster)
@@ -256,6 +264,7 @@ def _print_cluster(context: Context, cluster: Json) -> None:
                 f"{group.name} {group.number}+{group.spares} {group.instance_type}"
                 for group in groups_of(cluster["spec"])
             ),
+            "owner": _owner(cluster),
             "made for": cluster.get("ownerRun"),
             "capacity": _try(cluster),
             "change": _change(cluster),

@@ -30,6 +30,7 @@ from ..screen.output import (
 from ..screen.run_page import print_metrics, print_run
 from ..screen.snapshot import TERMINAL
 from ..spec_files import read_spec
+from .people import Reason, name_of
 from .since import seconds
 from .submission import prepared, print_differences
 
@@ -207,10 +208,13 @@ def list_runs(
         str | None, typer.Option(help="only runs of this status, such as Running")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="newest so many")] = 50,
+    mine: Annotated[
+        bool, typer.Option("--mine/--all", help="only your own runs, or everybody's")
+    ] = False,
 ) -> None:
     """List runs, newest first."""
     context = context_of(typer_context)
-    runs = context.client.runs(status=status, at_most=limit)
+    runs = context.client.runs(status=status, mine=mine, at_most=limit)
     if context.json:
         print_json({"runs": runs})
         return
@@ -218,6 +222,7 @@ def list_runs(
         (
             run["id"],
             escape(run["name"]),
+            name_of(run.get("createdBy")),
             styled(run["status"]),
             run["attemptCount"],
             ago(run["createdAt"]),
@@ -226,9 +231,10 @@ def list_runs(
         for run in runs
     ]
     if rows:
-        print_table(table(["run", "name", "status", "attempts", "age", "reason"], rows))
+        print_table(table(["run", "name", "owner", "status", "attempts", "age", "reason"], rows))
     else:
-        out.print("No runs yet. Start one: trainyard run submit FILE")
+        whose = "of yours " if mine else ""
+        out.print(f"No runs {whose}yet. Start one: trainyard run submit FILE")
 
 
 @app.command()
@@ -410,11 +416,13 @@ def _write_line(text: str) -> None:
 
 
 @app.command()
-def cancel(typer_context: typer.Context, run: RunId, yes: Yes = False) -> None:
+def cancel(
+    typer_context: typer.Context, run: RunId, yes: Yes = False, reason: Reason = None
+) -> None:
     """Cancel a run: stop the job, export what is whole, delete the run's own cluster."""
     context = context_of(typer_context)
     confirmed(f"Cancel {run}?", yes=yes, as_json=context.json)
-    _accepted(context, context.client.cancel_run(run), "Cancelling")
+    _accepted(context, context.client.cancel_run(run, reason=reason), "Cancelling")
 
 
 @app.command()

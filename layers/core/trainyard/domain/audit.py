@@ -17,7 +17,7 @@ Act = Literal[
     "cluster.create", "cluster.update", "cluster.stop", "cluster.start", "cluster.delete",
     "cluster.share", "cluster.transfer", "node.replace", "node.reboot",
     "filesystem.create", "filesystem.export", "filesystem.delete", "filesystem.share",
-    "filesystem.transfer",
+    "filesystem.transfer", "run.delete-directory",
 ]  # fmt: skip
 
 
