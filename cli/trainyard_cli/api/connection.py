@@ -109,7 +109,9 @@ class Connection:
 
         if self.local is not None:
             if user := os.environ.get(LOCAL_USER):
-                return Credentials(*_keys_of(user, Path(self.local["stateDir"])))
+                return Credentials(
+                    *_keys_of(user, Path(self.local.get("stateDir") or DEFAULT_STATE_DIR))
+                )
             return Credentials(
                 self.local["accessKeyId"],
                 self.local["secretAccessKey"],

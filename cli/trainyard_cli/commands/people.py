@@ -104,6 +104,7 @@ def audit(
 
 def add_share(group: typer.Typer, kind: Kind) -> None:
     """`share` and `transfer` of this kind of thing."""
+
     def share(
         typer_context: typer.Context,
         thing: Thing,
