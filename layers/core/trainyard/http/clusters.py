@@ -9,6 +9,7 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body, Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
+from trainyard.app.clusters.adopt_cluster import adopt_cluster, plan_adoption, release_cluster
 from trainyard.app.clusters.change_cluster import start_fleet, stop_fleet, update_cluster
 from trainyard.app.clusters.create_cluster import create_cluster
 from trainyard.app.clusters.delete_cluster import delete_cluster
@@ -18,8 +19,9 @@ from trainyard.http.answers import answer, documented
 from trainyard.http.identifiers import ClusterPath, IdempotencyKey
 from trainyard.http.identifiers import cluster_name as known
 from trainyard.http.paging import DEFAULT_LIMIT, Limit, NextToken
-from trainyard.http.views import ClusterPage, ClusterView, PlanView
+from trainyard.http.views import AdoptionPlanView, ClusterPage, ClusterView, PlanView
 from trainyard.ports import Ports
+from trainyard_contracts.adopting import AdoptSpec
 from trainyard_contracts.cluster_specs import ClusterSpec
 
 TAGS = ["clusters"]
@@ -37,6 +39,24 @@ _UPDATED = documented(
     422,
     also={200: PlanView},
 )
+_ADOPTED = documented(
+    202,
+    ClusterView,
+    "Accepted; follow the cluster",
+    404,
+    409,
+    413,
+    415,
+    422,
+    also={200: AdoptionPlanView},
+)
+GiveUpResults = Annotated[
+    bool,
+    Query(
+        description="leave what was not exported where it is, and give up nodes that cannot be "
+        "reached; never an active run"
+    ),
+]
 _FLEET = documented(202, ClusterView, "Accepted; follow the cluster's change", 404, 409)
 DryRun = Annotated[bool, Query(description="answer with the plan and do nothing")]
 GiveUpJobs = Annotated[bool, Query(description="end people's jobs on it, too; never an active run")]
@@ -55,10 +75,40 @@ def _accepted(cluster: Cluster) -> Response[str]:
 def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
     """The routes of clusters; verbs first, as in runs."""
     router = APIGatewayHttpRouter()  # type: ignore[no-untyped-call]
+    _adoption(router, ports)
     _verbs(router, ports)
     _collection(router, ports)
     _one(router, ports)
     return router
+
+
+def _adoption(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
+    @router.post(
+        "/v1/clusters:adopt",
+        tags=TAGS,
+        operation_id="adoptCluster",
+        summary="Let Trainyard run jobs on a cluster that others made, or with dryrun=true see "
+        "what that takes",
+        responses=_ADOPTED,
+    )
+    def adopt(
+        spec: Annotated[AdoptSpec, Body()],
+        dryrun: DryRun = False,
+        idempotency_key: IdempotencyKey = None,
+    ) -> Response[str]:
+        if dryrun:
+            return answer(AdoptionPlanView.of_plan(plan_adoption(ports(), spec)))
+        return _accepted(adopt_cluster(ports(), spec, idempotency_key))
+
+    @router.post(
+        "/v1/clusters/<clusterName>:release",
+        tags=TAGS,
+        operation_id="releaseCluster",
+        summary="Take Trainyard off the nodes of a cluster that others made; the cluster stays",
+        responses=documented(202, ClusterView, "Accepted; follow the cluster", 404, 409),
+    )
+    def release(cluster_name: ClusterPath, force: GiveUpResults = False) -> Response[str]:
+        return _accepted(release_cluster(ports(), known(cluster_name), force=force))
 
 
 def _verbs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:

@@ -6,7 +6,7 @@ from trainyard.app.clusters.cluster_tries import give_up
 from trainyard.app.clusters.cluster_use import blocker_of
 from trainyard.app.clusters.create_cluster import start_teardown
 from trainyard.app.filesystems.archives import may_be_tried_again
-from trainyard.domain.errors import ClusterInUse, RecordUnreadable
+from trainyard.domain.errors import ClusterInUse, RecordUnreadable, WrongState
 from trainyard.domain.records import Cluster
 from trainyard.domain.teardown import users_of
 from trainyard.ports import Ports
@@ -23,9 +23,15 @@ def delete_cluster(ports: Ports, name: str, *, force: bool = False) -> Cluster:
 
     `force` gives up what only the cluster holds, and people's jobs on it; never an active run.
     Raises ClusterNotFound, ClusterInUse (active runs, people's jobs, results that are not
-    exported).
+    exported), WrongState (others made it).
     """
     cluster = ports.clusters.get(name)
+    if cluster.adoption is not None:
+        raise WrongState(
+            f"Cluster '{name}' was made by others; Trainyard does not delete it.",
+            next_step=f"Release it (trainyard cluster release {name}): then nothing of Trainyard "
+            "is on its nodes. Only its owners delete it.",
+        )
     if cluster.status == "Deleted":
         return cluster
     cluster = may_be_tried_again(ports, cluster)
@@ -33,7 +39,7 @@ def delete_cluster(ports: Ports, name: str, *, force: bool = False) -> Cluster:
         cluster = cluster.changed(delete_forced=True)
     reason = blocker_of(ports, cluster)
     if reason is not None:
-        raise ClusterInUse(reason, next_step=_next_step(ports, name))
+        raise ClusterInUse(reason, next_step=next_step_of(ports, name))
     if force:
         cluster = ports.clusters.put(cluster)
     cluster = give_up(ports, cluster)
@@ -41,7 +47,7 @@ def delete_cluster(ports: Ports, name: str, *, force: bool = False) -> Cluster:
     return cluster
 
 
-def _next_step(ports: Ports, name: str) -> str:
+def next_step_of(ports: Ports, name: str) -> str:
     """An active run is never given up by force, so force is not advised for it."""
     if users := users_of(ports.runs.on_cluster(name)):
         each = "" if len(users) == 1 else ", and each other run"
