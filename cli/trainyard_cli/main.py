@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from .commands import job_faults
+from .commands.adoption import adopt, release
 from .commands.clusters import clusters, nodes
 from .commands.data import data
 from .commands.filesystems import filesystems
@@ -36,6 +37,8 @@ app.add_typer(data, name="data")
 app.add_typer(local, name="local")
 job_faults.add_to(faults)
 app.add_typer(faults, name="fault")
+clusters.command()(adopt)
+clusters.command()(release)
 runs.command()(outputs)
 runs.command()(download)
 app.command()(init)
