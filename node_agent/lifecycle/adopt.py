@@ -24,6 +24,8 @@ import lifecycle
 HOME = "/opt/trainyard"
 #: What a release removes: whole directories, and single files in directories that are not ours.
 LIST = f"{HOME}/installed.json"
+#: What removes it, beside the list, before there is anything outside of this directory.
+TAKE_BACK = f"{HOME}/take_back.py"
 DIRECTORIES = (
     HOME,
     "/etc/trainyard",
@@ -56,6 +58,7 @@ def listed(node: Node) -> None:
             f"{', '.join(there)} is there already, and no adoption made it; remove it if nobody "
             "needs it, and adopt the cluster again"
         )
+    node.write(TAKE_BACK, (node.bundle / "take_back.py").read_text())
     content = {"directories": DIRECTORIES, "files": FILES, "unit": UNIT}
     node.write(LIST, json.dumps(content, indent=1) + "\n")
 

@@ -25,20 +25,25 @@ answer() { # STATE [REASON]
 
 whole() { [[ -s $claim ]] && [[ $(<"$claim") == "$owner" ]]; }
 
-# Whose the node is, is written before anything else comes to it, and by one writer only.
+# Whose the node is, is written before anything else comes to it. The lock is that of a directory
+# which is there on every machine, so nothing is made for it.
 claim_node() {
-  whole && return
-  [[ ! -s $claim ]] || answer taken "the node is another Trainyard's: $(<"$claim")"
-  if [[ -e $root/etc/trainyard || ( -e $home && -n $(ls -A "$home") && ! -e $claim ) ]]; then
-    answer taken "the node has an agent that no adoption brought: /etc/trainyard or /opt/trainyard"
+  mkdir -p "$root/opt"
+  exec 8<"$root/opt"
+  flock 8
+  if ! whole; then
+    [[ ! -s $claim ]] || answer taken "the node is another Trainyard's: $(<"$claim")"
+    if [[ -e $root/etc/trainyard || ( -e $home && -n $(others) ) ]]; then
+      answer taken "it has an agent that no adoption brought: /etc/trainyard or /opt/trainyard"
+    fi
+    mkdir -p "$home"
+    echo "$owner" >"$claim.part"
+    mv "$claim.part" "$claim"
   fi
-  mkdir -p "$home"
-  echo "$owner" >"$claim.$$"
-  [[ -s $claim ]] || rm -f "$claim"
-  ln "$claim.$$" "$claim" 2>/dev/null || true # somebody else may have been first
-  rm -f "$claim.$$"
-  whole || answer taken "the node is another Trainyard's: $(<"$claim")"
+  exec 8<&-
 }
+
+others() { find "$home" -mindepth 1 ! -name 'adopted-by*' | head -n 1; }
 
 note() { # STATE [REASON]: in one rename
   echo "$1 ${2:-}" >"$state.part"

@@ -30,7 +30,7 @@ LOCK_SECONDS = 20.0
 STOP_SECONDS = 15.0
 ASK_SECONDS = 20.0
 #: In this order: what removes the rest is in the last of them.
-LAST = ("installed.json", "bundle", "adopted-by")
+LAST = ("installed.json", "take_back.py", "adopted-by")
 
 
 def answer(state: str, reason: str = "", left: Iterable[str] = ()) -> int:

@@ -50,7 +50,7 @@ def test_adopted_used_a_node_killed_another_replaced_and_released_with_nothing_l
     with pytest.raises(ApiProblem, match="does not delete it"):
         system.api.delete_cluster(NAME, force=True)
 
-    run = system.submit("on-theirs", light_job(2, steps=60, save_every=5, step_seconds=0.2), NAME)
+    run = system.submit("on-theirs", light_job(2, steps=60, every=5, step_seconds=0.2), NAME)
     seen = system.training(run, checkpoints=1)
     with pytest.raises(ApiProblem, match=run):
         system.api.release_cluster(NAME, force=True)

@@ -30,10 +30,9 @@ SECONDS = 25.0
 _ROLES: Mapping[str, Role] = {"Controller": "controller", "Compute": "worker", "Login": "login"}
 #: Fixed texts; what differs comes as arguments. The first fetches the script and runs it.
 _FETCH = 'set -o pipefail; aws s3 cp --only-show-errors "$0" - | bash -s -- "$@"'
-#: What removes it lies on the node since its installation; while it was only being fetched, all
-#: there is lies below one directory.
+#: What removes it is put on the node before anything lies outside of one directory.
 _TAKE_BACK = (
-    'd=${TRAINYARD_ROOT:-}/opt/trainyard; f=$d/bundle/take_back.py; c=$d/adopted-by; '
+    'd=${TRAINYARD_ROOT:-}/opt/trainyard; f=$d/take_back.py; c=$d/adopted-by; '
     'if [ -e "$f" ]; then exec python3 -S -B "$f" "$0"; fi; '
     'if [ ! -e "$c" ]; then echo "{\\"state\\":\\"gone\\"}"; exit 0; fi; '
     'if [ "$(cat "$c")" != "$0" ]; then echo "{\\"state\\":\\"taken\\"}"; exit 0; fi; '
