@@ -16,10 +16,15 @@ from trainyard.domain.states import BackendStatus, NodeState
 from trainyard_contracts.adopting import AdoptSpec
 from trainyard_contracts.hyperpod import HyperPodClusterSpec
 
-#: Each node is asked by a session of its own, of which AWS starts three a second.
+#: Nodes of a cluster that is adopted: each is asked by a session of its own, and AWS starts three a
+#: second.
 MOST_NODES = 256
-#: A node that failed is asked again after this, and after so many failures nobody waits for it.
-AGAIN_SECONDS, TRIES = 10, 3
+#: A node of an adopted cluster that failed is asked again after this, and after twice as long each
+#: time.
+AGAIN_SECONDS = 10
+#: After so many failures nobody waits for a worker, and an adoption whose controller fails so often
+#: is given up.
+TRIES = 3
 #: An installation that was begun is looked at again after this.
 LOOK_SECONDS = 5
 #: A node with our agent whose agent is not linked for so long is asked again: it may have lost its
