@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from .commands import job_faults
+from .commands.adoption import adopt, release
 from .commands.clusters import clusters, nodes
 from .commands.data import data
 from .commands.filesystems import filesystems
@@ -42,6 +43,8 @@ local.add_typer(users, name="user")
 add_share(runs, "run")
 add_share(clusters, "cluster")
 add_share(filesystems, "filesystem")
+clusters.command()(adopt)
+clusters.command()(release)
 runs.command()(outputs)
 runs.command()(download)
 app.command()(init)

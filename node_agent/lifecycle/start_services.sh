@@ -85,7 +85,7 @@ mask_controller() {
 start_with_systemd() {
   export PATH=$PATH:/opt/slurm/bin:/opt/slurm/sbin
   systemctl daemon-reload
-  if [[ $slurm_setup == BackendsOwn ]]; then
+  if [[ $slurm_setup == BackendsOwn || $slurm_setup == Adopted ]]; then
     systemctl enable trainyard-agent
     systemctl restart trainyard-agent # a set-up that ran again may have replaced its files
     say "started with systemd"
@@ -113,7 +113,7 @@ start_without_systemd() {
     return 1
   fi
   case $slurm_setup/$role in
-    BackendsOwn/*) ;; # its own image starts Slurm's daemons
+    BackendsOwn/* | Adopted/*) ;; # its own image, or its own scripts, start Slurm's daemons
     */controller)
       start_supervised slurmctld "$run_dir/slurmctld.pid" "$log_dir/slurm/slurmctld.out" \
         slurmctld -D

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import shutil
 import zipfile
@@ -21,6 +22,9 @@ SLURM_UNITS = ("munge", "slurmctld", "slurmd")
 RESTARTS = "[Unit]\nStartLimitIntervalSec=0\n[Service]\nRestart=on-failure\nRestartSec=1\n"
 #: Slurm is set up, started and changed by others only.
 BACKENDS_OWN = "BackendsOwn"
+#: So is everything else on the node (adopt.py).
+ADOPTED = "Adopted"
+THEIRS = (BACKENDS_OWN, ADOPTED)
 LIBRARY = "/opt/trainyard/lib"
 PACKAGES = "/opt/trainyard/packages"
 #: For environments of jobs (trainyard_trainers/launch/environments.py).
@@ -58,7 +62,7 @@ def agent(node: Node) -> None:
         return
     for unit in ("trainyard-agent.service", "trainyard.slice"):
         node.write(f"/etc/systemd/system/{unit}", (node.bundle / unit).read_text())
-    for unit in SLURM_UNITS if slurm_setup(node) != BACKENDS_OWN else ():
+    for unit in SLURM_UNITS if slurm_setup(node) not in THEIRS else ():
         node.write(
             f"/etc/systemd/system/{unit}.service.d/trainyard.conf",
             RESTARTS + (slurmd_options(node) if unit == "slurmd" else ""),
@@ -69,7 +73,7 @@ def agent(node: Node) -> None:
         f"[Unit]\nRequiresMountsFor={shared_path(node)}\n",
     )
     link = Path("/usr/local/bin/trainyard-agent")
-    if not link.is_symlink():
+    if not link.is_symlink() and slurm_setup(node) != ADOPTED:
         link.symlink_to("/opt/trainyard/bin/trainyard-agent")
 
 
@@ -165,7 +169,7 @@ def configuration(node: Node) -> None:
 def agent_config(node: Node) -> dict[str, Any]:
     """files.AgentConfig of the contracts, camelCase."""
     me, cluster = node.identity, node.cluster
-    slurm_bin, theirs = node.path("/opt/slurm/bin"), slurm_setup(node) == BACKENDS_OWN
+    slurm_bin, setup = node.path("/opt/slurm/bin"), slurm_setup(node)
     return {
         "clusterName": cluster["clusterName"],
         "clusterArn": me.cluster_arn,
@@ -190,11 +194,14 @@ def agent_config(node: Node) -> dict[str, Any]:
         "slurmBin": str(slurm_bin) if (slurm_bin / "sbatch").exists() else "",
         "slurmConf": slurm_conf(node),
         "partitions": sorted({group["partition"] for group in cluster["workerGroups"]}),
-        "jobEndHook": our_epilog(node) if me.role == "controller" and not theirs else None,
-        "nodesComeAndGo": theirs,
+        "jobEndHook": our_epilog(node) if me.role == "controller" and setup not in THEIRS else None,
+        "nodesComeAndGo": setup == BACKENDS_OWN,
         "spot": me.spot,
         **({"metadataEndpoint": me.metadata} if me.metadata else {}),
         "heartbeatSeconds": cluster.get("heartbeatSeconds") or 60,
         "expectedWorkers": cluster.get("expectedWorkers") or 0,
-        "mounts": [] if node.local else [shared_path(node)],
+        # A directory of others may lie somewhere below what is mounted.
+        "mounts": [shared_path(node)]
+        if not node.local and (setup != ADOPTED or os.path.ismount(shared_path(node)))
+        else [],
     }

@@ -24,6 +24,8 @@ MODULES = (
     "step_neuron",
     "step_slurm",
     "parallelcluster",
+    "adopt",
+    "take_back",
 )
 CLUSTER = {
     "clusterName": "c",

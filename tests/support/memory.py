@@ -24,6 +24,7 @@ from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Run, TimelineEntry, Wait
 from trainyard.domain.states import BackendStatus, NodeState
 from trainyard.ports import (
+    Adoptions,
     BackendCluster,
     BackendEvent,
     BackendRequest,
@@ -534,6 +535,7 @@ class MemoryBackend:
         self.made = 0
         self.deleting_takes = 1
         self.changes: Changes | None = None
+        self.adoptions: Adoptions | None = None
 
     def _maybe_refuse(self, operation: str) -> None:
         if operation in self.refuse:

@@ -278,6 +278,18 @@ class Client:
     def start_cluster(self, name: str) -> Json:
         return self._call("POST", f"/v1/clusters/{_segment(name)}:start")
 
+    def adopt_cluster(self, spec: Mapping[str, Any]) -> Json:
+        """Adopt a cluster that others made; a repetition after a lost answer is the same."""
+        return self._call("POST", "/v1/clusters:adopt", body=spec, key=uuid.uuid4().hex)
+
+    def plan_adoption(self, spec: Mapping[str, Any]) -> Json:
+        """What adopting would take, with nothing done."""
+        return self._call("POST", "/v1/clusters:adopt", {"dryrun": "true"}, body=spec)
+
+    def release_cluster(self, name: str, *, force: bool = False, reason: str | None = None) -> Json:
+        query = {"force": "true" if force else None, "reason": reason or None}
+        return self._call("POST", f"/v1/clusters/{_segment(name)}:release", query)
+
     def cluster(self, name: str) -> Json:
         return self._call("GET", f"/v1/clusters/{_segment(name)}")
 

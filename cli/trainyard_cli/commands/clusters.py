@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Annotated
 
@@ -61,14 +62,14 @@ def create(
     cluster = context.client.create_cluster(spec)
     if wait:
         cluster = (
-            _wait(
+            wait_for(
                 context,
                 cluster["name"],
                 lambda found: found is None or found["status"] in ("Ready", "Failed", "Deleted"),
             )
             or cluster
         )
-    _print_cluster(context, cluster)
+    print_cluster(context, cluster)
     if cluster["status"] in ("Failed", "Deleted"):
         raise typer.Exit(FAILED)
 
@@ -131,8 +132,8 @@ _CHANGE_FAILED = ("refused", "rolled-back", "failed")
 
 def _follow_change(context: Context, cluster: Json, *, wait: bool) -> None:
     if wait:
-        cluster = _wait(context, cluster["name"], _change_is_over) or cluster
-    _print_cluster(context, cluster)
+        cluster = wait_for(context, cluster["name"], _change_is_over) or cluster
+    print_cluster(context, cluster)
     change = cluster.get("change") or {}
     if change and not change.get("endedAt"):
         err.print(f"Follow it with: trainyard cluster show {escape(cluster['name'])}")
@@ -176,7 +177,7 @@ def list_clusters(typer_context: typer.Context) -> None:
 def show(typer_context: typer.Context, cluster: Name) -> None:
     """Show a cluster."""
     context = context_of(typer_context)
-    _print_cluster(context, context.client.cluster(cluster))
+    print_cluster(context, context.client.cluster(cluster))
 
 
 @clusters.command()
@@ -198,7 +199,7 @@ def delete(
     confirmed(f"Delete cluster {cluster}?", yes=yes, as_json=context.json)
     document = context.client.delete_cluster(cluster, force=force, reason=reason)
     if wait:
-        document = _wait(
+        document = wait_for(
             context,
             cluster,
             lambda found: found is None or found["status"] in ("Deleted", "Failed"),
@@ -207,7 +208,7 @@ def delete(
             "status": "Deleted",
         }
     if context.json or document["status"] in ("Deleted", "Failed"):
-        _print_cluster(context, document)
+        print_cluster(context, document)
     else:  # its status may still be what it was
         out.print(f"Deleting {escape(cluster)}.")
         err.print(f"Follow it with: trainyard cluster show {escape(cluster)}")
@@ -215,7 +216,7 @@ def delete(
         raise typer.Exit(FAILED)
 
 
-def _wait(context: Context, name: str, done: Callable[[Json | None], bool]) -> Json | None:
+def wait_for(context: Context, name: str, done: Callable[[Json | None], bool]) -> Json | None:
     """Poll the cluster until it is done; None = there is none any more."""
     try:
         with err.status(f"Waiting for cluster {escape(name)}") as status:
@@ -250,7 +251,7 @@ def _owner(cluster: Json) -> str | None:
     return f"{name_of(owner)} ({escape(owner['arn'])})" if owner else None
 
 
-def _print_cluster(context: Context, cluster: Json) -> None:
+def print_cluster(context: Context, cluster: Json) -> None:
     if context.json:
         print_json(cluster)
         return
@@ -268,6 +269,7 @@ def _print_cluster(context: Context, cluster: Json) -> None:
             "made for": cluster.get("ownerRun"),
             "capacity": _try(cluster),
             "change": _change(cluster),
+            "adopted": _adopted(cluster),
             "arn": cluster.get("arn"),
             "problem": f"[red]{escape(problem['title'])}[/]: {escape(problem['detail'])}"
             if problem
@@ -280,6 +282,18 @@ def _print_cluster(context: Context, cluster: Json) -> None:
 def _try(cluster: Json) -> str | None:
     tries = cluster.get("tries") or []
     return f"try {tries[-1]['number']}: {escape(tries[-1]['way'])}" if tries else None
+
+
+def _adopted(cluster: Json) -> str | None:
+    """How far the agent is on the nodes of a cluster that others made, and what stayed there."""
+    adoption = cluster.get("adoption")
+    if not adoption:
+        return None
+    nodes = adoption.get("nodes") or {}
+    states = Counter(node.get("state") for node in nodes.values())
+    words = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+    failed = [f"{key}: {node['reason']}" for key, node in nodes.items() if node.get("reason")]
+    return escape("; ".join([words or "no nodes", *failed[:3], *(adoption.get("left") or [])]))
 
 
 def _change(cluster: Json) -> str | None:

@@ -278,9 +278,12 @@ class HyperPodClusterSpec(SlurmCluster):
 
     @property
     def filesystem(self) -> str:
-        """By DNS name and mount name, or by our name for it until it was looked up."""
+        """By DNS name and mount name, or by our name for it until it was looked up.
+
+        Of an adopted cluster only the directory may be known: then nobody else has the same.
+        """
         shared = self.shared_filesystem
-        return shared.place or f"filesystem/{shared.filesystem}"
+        return shared.place or (f"filesystem/{shared.filesystem}" if shared.filesystem else "")
 
     def on_filesystem(self, named: str) -> Self:
         dns_name, _, mount_name = named.partition("/")

@@ -19,6 +19,8 @@ RUN_TAG = "trainyard:run"
 #: On a cluster or filesystem: which record it was made for. A name is used again; this is never the
 #: same twice.
 RECORD_TAG = "trainyard:record"
+#: On a cluster of others, put there by them: the stack that may replace and reboot its nodes.
+REPLACE_TAG = "trainyard:replace-nodes"
 
 #: Of the lifecycle bundle: what a node must know of its cluster.
 CLUSTER_FILE = "cluster.json"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
+from trainyard.domain.adoption import ForeignCluster
 from trainyard.domain.audit import AuditEntry, AuditQuery
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.filesystems import Life, TaskEnd
@@ -511,12 +512,59 @@ class Changes(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class NodeAnswer:
+    """How far a node is with what it was asked for, and why not further.
+
+    'taken': another Trainyard has it. 'gone': nothing of ours is there (any more).
+    """
+
+    state: Literal["installing", "installed", "failed", "taken", "gone"]
+    reason: str = ""
+    left: Sequence[str] = ()
+
+
+class Adoptions(Protocol):
+    """How clusters that others made come under our care, and out of it again.
+
+    Each method that changes something may be repeated.
+    """
+
+    def look(self, name_or_arn: str) -> ForeignCluster | None:
+        """None = does not exist."""
+        ...
+
+    def policy(self, cluster: Cluster) -> Mapping[str, Any]:
+        """What the role of its nodes must allow besides, as a document of IAM."""
+        ...
+
+    def offer(self, cluster: Cluster) -> None:
+        """Put what its nodes fetch where they find it; the cluster itself is not touched."""
+        ...
+
+    def install(self, cluster: Cluster, node: ClusterNode) -> NodeAnswer:
+        """Have the node fetch and install the agent, unless it has it.
+
+        Raises errors.NodeUnreachable, errors.CommandFailed.
+        """
+        ...
+
+    def take_back(self, cluster: Cluster, node: ClusterNode) -> NodeAnswer:
+        """Have the node remove what `install` made. Raises as `install`."""
+        ...
+
+
 class Backend(Commands, Protocol):
     """Where clusters live; a command to one reaches the agent of its controller."""
 
     @property
     def changes(self) -> Changes | None:
         """None where clusters that are there cannot be changed."""
+        ...
+
+    @property
+    def adoptions(self) -> Adoptions | None:
+        """None where clusters that others made cannot be adopted."""
         ...
 
     def plan(self, cluster: Cluster, *, tried: bool = True) -> BackendRequest:

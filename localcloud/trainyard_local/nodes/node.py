@@ -29,6 +29,8 @@ LIFECYCLE_FAILED = (
 )
 
 
+#: Processes of a node all run as one user, so sudo has nothing to do. It finds programs below the
+#: node's root, as a session does.
 SUDO = """\
 #!/bin/sh
 if [ "$1" = -n ]; then shift; fi
@@ -37,6 +39,12 @@ shift
 if [ -x "$TRAINYARD_ROOT$program" ]; then program=$TRAINYARD_ROOT$program; fi
 exec "$program" "$@"
 """
+#: The commands of AWS's command line that scripts on nodes need; HyperPod's image has it.
+AWS_PROGRAM = (
+    f'#!/bin/sh\nexec "{sys.executable}" "{Path(__file__).with_name("aws_program.py")}" "$@"\n'
+)
+#: Scripts that the init system starts at each boot, whoever put them there.
+BOOT = "etc/boot.d"
 #: Variables of a role session's keys.
 CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 #: The node's CloudWatch agent sends its log about this often.
@@ -136,7 +144,8 @@ class Node:
         ):
             (self.root / directory).mkdir(parents=True, exist_ok=True)
         self.slurm_conf.write_text(slurm.configuration(self.root))
-        _write_sudo(self.root / "usr/bin/sudo")
+        _write_program(self.root / "usr/bin/sudo", SUDO)
+        _write_program(self.root / "usr/bin/aws", AWS_PROGRAM)
         shutil.rmtree(slurm.home / "slurm" / self.name, ignore_errors=True)
         slurm.temporary.mkdir(exist_ok=True)
         self._write_aws(aws)
@@ -235,9 +244,12 @@ class Node:
     def start_services(self, timeout_seconds: float = 30.0) -> None:
         """What the init system does at boot."""
         self.powered = True
-        script = self.root / "opt/trainyard/bin/start-services"
-        if not script.exists():
-            return
+        ours = self.root / "opt/trainyard/bin/start-services"
+        for script in [*sorted((self.root / BOOT).glob("*")), ours]:
+            if script.exists():
+                self._at_boot(script, timeout_seconds)
+
+    def _at_boot(self, script: Path, timeout_seconds: float) -> None:
         with open(self.home / "boot.log", "ab") as out:
             process = self.start(["bash", str(script)], stdout=out, stderr=subprocess.STDOUT)
         try:
@@ -333,13 +345,9 @@ def is_agent(process: node_processes.Process) -> bool:
     return "TRAINYARD_NODE" in process.environment and named
 
 
-def _write_sudo(path: Path) -> None:
-    """Processes of a node all run as one user, so sudo has nothing to do.
-
-    It finds programs below the node's root, as a session does.
-    """
+def _write_program(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(SUDO)
+    path.write_text(text)
     path.chmod(0o755)
 
 

@@ -9,13 +9,12 @@ import contextlib
 import json
 import os
 import signal
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainyard_local.nodes.node import Node
+from trainyard_local.nodes.node import AWS_PROGRAM, Node
 from trainyard_local.parallelcluster.configuration import is_static
 from trainyard_local.slurm.cluster import SlurmCluster
 
@@ -23,8 +22,6 @@ from trainyard_local.slurm.cluster import SlurmCluster
 DAEMON = 'while :; do "$@" >>"$0" 2>&1 </dev/null; sleep 1; done'
 #: slurmctld writes its state and ends within this.
 RESTART_SECONDS = 30.0
-#: The two commands of AWS's command line that a node's script needs.
-AWS = Path(__file__).with_name("aws_program.py")
 _NODE_TYPES = {"Controller": "HeadNode", "Compute": "ComputeFleet", "Login": "LoginNode"}
 
 
@@ -64,7 +61,7 @@ class QueueNode(Node):
         self.lay_out(slurm, shared, aws)
         bin_directory = self.root / "opt/slurm/bin"
         bin_directory.mkdir(parents=True, exist_ok=True)
-        self._program("usr/local/bin/aws", f'#!/bin/sh\nexec "{sys.executable}" "{AWS}" "$@"\n')
+        self._program("usr/local/bin/aws", AWS_PROGRAM)
         self.environment["PATH"] = f"{self.root}/usr/local/bin:{self.environment['PATH']}"
         kind, cluster = _NODE_TYPES[self.role], stack_arn.split("/")[1]
         config = {"stack_name": cluster, "cfn_region": aws["AWS_REGION"], "cfn_node_type": kind}

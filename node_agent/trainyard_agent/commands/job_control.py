@@ -10,7 +10,7 @@ import hashlib
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,8 @@ CANCEL_GRACE_SECONDS = 20.0
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.5, 10.0
 MAX_LOG_BYTES = 256 * 1024
 REASON = f"{OURS}: node lost"
+#: Slurm's states of a node on which a job runs.
+BUSY = frozenset({"allocated", "mixed"})
 
 
 async def _at_once(run_id: str) -> None:
@@ -223,7 +225,7 @@ class JobControl:
         # Not before: Slurm starts waiting jobs the moment another one ended on its last node, but
         # a job that is new after up to a second (up to three with SchedulerParameters that are
         # not ours).
-        await self._set_down(bundle.down_nodes)
+        await self._set_down(bundle.down_nodes, freed)
         self._attempts.save(attempt, state="submitted", job_id=job_id)
         excluded = bundle.exclude_nodes or "nothing"
         log.info("%s: submitted as job %s, excluding %s", attempt, job_id, excluded)
@@ -331,21 +333,25 @@ class JobControl:
             except SlurmError as error:
                 log.warning("%s: its job may still not use %s: %s", attempt, name, error)
 
-    async def _set_down(self, nodes: list[str]) -> None:
+    async def _set_down(self, nodes: list[str], before: Collection[str] = ()) -> None:
         """Set dead nodes down: Slurm then ends what ran there, instead of waiting for it.
 
         A node that is back meanwhile, or whose name another machine has, stays up. One that comes
         back in this very moment may be set down all the same: the look at Slurm's nodes gives it
-        back.
+        back. A node on which somebody else's job runs, as far as Slurm knows, is left to Slurm: that
+        would end the job, which may go on though agent and slurmd do not answer. `before`: the nodes
+        of the run's older job.
         """
         if nodes:  # HyperPod may have begun a moment ago to repair one of these nodes
             self._table.take(await self._slurm.nodes())
         found = [(node, self._table.slurm_nodes.get(node)) for node in nodes]
+        ours = {*before, *(node for one in self._attempts.active() for node in one.nodes)}
         gone = [
             node
             for node, known in found
             if known is not None
             and not known.under_repair
+            and (known.base not in BUSY or node in ours)
             and not self._table.serving(node)
             and not self._table.replaced(node)
         ]
@@ -356,7 +362,8 @@ class JobControl:
     async def _take_up(self, attempt: Attempt) -> bool:
         """Finish a submission that was cut short; whether there is a job of it."""
         bundle = bundle_of(attempt)
-        await self._set_down(bundle.down_nodes if bundle else [])
+        before = self._attempts.nodes_before(attempt)
+        await self._set_down(bundle.down_nodes if bundle else [], before)
         found = await self._follower.adopt(attempt)
         if found:
             self._is_in(attempt)

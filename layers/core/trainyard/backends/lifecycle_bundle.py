@@ -96,7 +96,9 @@ class Nodes(TypedDict, total=False):
 
     shared_filesystem: SharedFilesystem
     shared_path: str
-    slurm_setup: Required[Literal["SlurmConfig", "ProvisioningParameters", "BackendsOwn"]]
+    slurm_setup: Required[
+        Literal["SlurmConfig", "ProvisioningParameters", "BackendsOwn", "Adopted"]
+    ]
     controller_group: Required[str]
     worker_groups: Required[list[WorkerGroup]]
     expected_workers: Required[int]

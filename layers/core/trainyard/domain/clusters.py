@@ -8,11 +8,12 @@ from datetime import datetime, timedelta
 from itertools import chain
 from typing import Literal
 
+from trainyard.domain import adoption as adoption_rules
 from trainyard.domain import capacity
 from trainyard.domain.capacity import Refusal, classify
 from trainyard.domain.facts import Book, ClusterEvent, ClusterState, LifecycleFailed
 from trainyard.domain.problems import problem
-from trainyard.domain.records import Cluster, Problem
+from trainyard.domain.records import Adoption, Cluster, Problem
 from trainyard.domain.states import BackendStatus, NodeState
 from trainyard_contracts.events import (
     AgentSilent,
@@ -74,6 +75,8 @@ def judge(
     book = Book([fact for fact in facts if fact.at >= cluster.created_at])
     if cluster.problem is not None:
         return ClusterDecision("fail", cluster.problem.detail, cluster.problem)
+    if cluster.adoption is not None:
+        return _adopted(cluster, cluster.adoption, book, seen, now, deadline_seconds)
     if cluster.status == "Pending" and cluster.not_before is not None:
         return _turn(cluster.not_before, now)
     if cluster.spec.nodes_come_with_jobs and cluster.arn is not None:
@@ -92,6 +95,34 @@ def judge(
         in_service=seen is not None and seen.status == BackendStatus.IN_SERVICE,
         timeout_seconds=left,
     )
+
+
+def _adopted(
+    cluster: Cluster,
+    adoption: Adoption,
+    book: Book,
+    seen: Seen | None,
+    now: datetime,
+    deadline_seconds: int,
+) -> ClusterDecision:
+    """Of a cluster that others made: it is ready when its nodes have the agent."""
+    if seen is None or seen.status in (BackendStatus.DELETING, BackendStatus.FAILED):
+        what = "is gone" if seen is None else f"is {seen.status}"
+        found = problem("adoption-failed", f"Cluster '{cluster.name}' {what} at AWS.")
+        return ClusterDecision("fail", found.detail, found)
+    if book.of(ClusterReady) and adoption.lacking == 0:
+        return ClusterDecision("ready", "Its nodes have the agent, and it is linked.")
+    if now >= cluster.created_at + timedelta(seconds=deadline_seconds):
+        reasons = [node.reason for node in adoption.nodes.values() if node.reason]
+        said = f" The last reason: {reasons[-1]}" if reasons else ""
+        late = f"Cluster '{cluster.name}' was not ready within {deadline_seconds} s.{said}"
+        found = problem("adoption-failed", late)
+        return ClusterDecision("fail", found.detail, found)
+    waits = "" if adoption.lacking is None else f" {adoption.lacking} of its nodes wait for it."
+    words = f"The agent is installed on its nodes.{waits}"
+    # Nothing but a look at the nodes says how far they are, until the agent speaks.
+    seconds = LOOK_SECONDS if adoption.lacking == 0 else adoption_rules.LOOK_SECONDS
+    return ClusterDecision("await", words, timeout_seconds=seconds)
 
 
 def _turn(begins: datetime, now: datetime) -> ClusterDecision:

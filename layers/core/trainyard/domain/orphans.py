@@ -26,6 +26,8 @@ def kept_because(record: Cluster | None, arn: str, tags: Mapping[str, str]) -> s
             f"the record of its name is {record.status} and of another cluster "
             f"({record.arn or 'which AWS has not named yet'})"
         )
+    if record.adoption is not None:
+        return "the record of its name is of a cluster that others made, and was only released"
     if record.arn is not None:
         return (
             ""

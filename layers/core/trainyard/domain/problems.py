@@ -23,6 +23,11 @@ TEXTS: dict[str, tuple[str, str]] = {
         "The cluster was not ready in time",
         "Look at the lifecycle log; raise limits.clusterDeadlineSeconds if it only needs longer.",
     ),
+    "adoption-failed": (
+        "The cluster could not be adopted, and is left as it was",
+        "Read the reason in the detail, correct it, and adopt the cluster again. What the role of "
+        "its nodes must allow: trainyard cluster adopt NAME --dryrun.",
+    ),
     "filesystem-failed": (
         "The filesystem could not be made or kept",
         "Read the reason in the detail; delete it (trainyard filesystem delete NAME), correct the "

@@ -41,7 +41,9 @@ def blocker(
             f"Cluster '{cluster.name}' holds results of {_listed(holders)} that are in no "
             "verified export."
         )
-    if others is not None and (others.running or others.queued):
+    # A release of what others made ends nobody's job.
+    theirs = others is not None and cluster.adoption is None
+    if others is not None and theirs and (others.running or others.queued):
         return f"Cluster '{cluster.name}' is used by people: {_jobs(others)}."
     return None
 

@@ -9,6 +9,7 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body, Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
+from trainyard.app.clusters.adopt_cluster import plan_adoption
 from trainyard.app.runs.dry_run import dry_run_cluster, dry_run_update
 from trainyard.domain.records import Cluster
 from trainyard.http.answers import answer, documented
@@ -17,8 +18,9 @@ from trainyard.http.identifiers import ClusterPath, IdempotencyKey
 from trainyard.http.identifiers import cluster_name as known
 from trainyard.http.paging import DEFAULT_LIMIT, Limit, NextToken
 from trainyard.http.people import Reason
-from trainyard.http.views import ClusterPage, ClusterView, PlanView
+from trainyard.http.views import AdoptionPlanView, ClusterPage, ClusterView, PlanView
 from trainyard.ports import Ports
+from trainyard_contracts.adopting import AdoptSpec
 from trainyard_contracts.cluster_specs import ClusterSpec
 
 TAGS = ["clusters"]
@@ -37,6 +39,25 @@ _UPDATED = documented(
     422,
     also={200: PlanView},
 )
+_ADOPTED = documented(
+    202,
+    ClusterView,
+    "Accepted; follow the cluster",
+    403,
+    404,
+    409,
+    413,
+    415,
+    422,
+    also={200: AdoptionPlanView},
+)
+GiveUpResults = Annotated[
+    bool,
+    Query(
+        description="leave what was not exported where it is, and give up nodes that cannot be "
+        "reached; never an active run"
+    ),
+]
 _FLEET = documented(202, ClusterView, "Accepted; follow the cluster's change", 403, 404, 409)
 DryRun = Annotated[bool, Query(description="answer with the plan and do nothing")]
 GiveUpJobs = Annotated[bool, Query(description="end people's jobs on it, too; never an active run")]
@@ -55,10 +76,44 @@ def _accepted(cluster: Cluster) -> Response[str]:
 def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
     """The routes of clusters; verbs first, as in runs."""
     router = APIGatewayHttpRouter()  # type: ignore[no-untyped-call]
+    _adoption(router, ports)
     _verbs(router, ports)
     _collection(router, ports)
     _one(router, ports)
     return router
+
+
+def _adoption(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
+    @router.post(
+        "/v1/clusters:adopt",
+        tags=TAGS,
+        operation_id="adoptCluster",
+        summary="Let Trainyard run jobs on a cluster that others made, or with dryrun=true see "
+        "what that takes",
+        responses=_ADOPTED,
+    )
+    def adopt(
+        spec: Annotated[AdoptSpec, Body()],
+        dryrun: DryRun = False,
+        idempotency_key: IdempotencyKey = None,
+    ) -> Response[str]:
+        if dryrun:
+            return answer(AdoptionPlanView.of_plan(plan_adoption(ports(), spec)))
+        asker = asking(router, ports)
+        return _accepted(asker.adopt_cluster(spec, idempotency_key=idempotency_key))
+
+    @router.post(
+        "/v1/clusters/<clusterName>:release",
+        tags=TAGS,
+        operation_id="releaseCluster",
+        summary="Take Trainyard off the nodes of a cluster that others made; the cluster stays",
+        responses=documented(202, ClusterView, "Accepted; follow the cluster", 403, 404, 409),
+    )
+    def release(
+        cluster_name: ClusterPath, force: GiveUpResults = False, reason: Reason = ""
+    ) -> Response[str]:
+        asker = asking(router, ports)
+        return _accepted(asker.release_cluster(known(cluster_name), force=force, reason=reason))
 
 
 def _verbs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:

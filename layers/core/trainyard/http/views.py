@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, Field
 
+from trainyard.app.clusters.adopt_cluster import AdoptionPlan
 from trainyard.app.runs.dry_run import DryRun, PlannedWay
 from trainyard.app.runs.list_outputs import Outputs
 from trainyard.app.runs.read_metrics import Metrics
@@ -494,12 +495,49 @@ class ClusterChange(View):
     reason: str = Field(description="what it waits for, or why it ended so, in AWS's words")
 
 
+class AdoptedNode(View):
+    """How far the agent is on one node of a cluster that others made."""
+
+    group: str
+    state: Literal["asked", "installing", "installed", "failed"]
+    at: datetime = Field(description="when the node was last asked")
+    tries: int = Field(description="how many of them failed, one after the other")
+    reason: str = Field(description="why the newest one failed, or could not be undone")
+
+
+class Adoption(View):
+    """Of a cluster that others made. It is never deleted by Trainyard, only released."""
+
+    replace_nodes: bool = Field(description="Trainyard may replace and reboot its nodes")
+    nodes: dict[str, AdoptedNode] = Field(
+        description="by instance id: nodes that may have anything of Trainyard's"
+    )
+    lacking: int | None = Field(
+        description="nodes that run and still wait for the agent; null = not known yet"
+    )
+    left: list[str] = Field(description="what a release had to leave behind")
+
+    @classmethod
+    def of_record(cls, adoption: records.Adoption | None) -> Self | None:
+        if adoption is None:
+            return None
+        return cls.of(
+            adoption, nodes={key: AdoptedNode.of(one) for key, one in adoption.nodes.items()}
+        )
+
+
+#: A cluster that others made is never deleted: these are its words for the same.
+_RELEASED: dict[str, str] = {"Deleting": "Releasing", "Deleted": "Released"}
+
+
 class ClusterView(View):
     """A cluster."""
 
     name: str
     spec: ClusterSpec
-    status: ClusterStatus
+    status: ClusterStatus | Literal["Releasing", "Released"] = Field(
+        description="Releasing and Released are of clusters that others made"
+    )
     generation: int
     created_at: datetime
     created_by: Person | None = Field(
@@ -525,17 +563,37 @@ class ClusterView(View):
         description="of a spec with capacity; the newest is the one that spec shows"
     )
     warnings: list[str] = Field(description="what could surprise who asked for it")
+    adoption: Adoption | None = Field(
+        description="of a cluster that others made; null = Trainyard made it"
+    )
 
     @classmethod
     def of(cls, record: BaseModel, **other: Any) -> Self:
         assert isinstance(record, records.Cluster)
+        status = _RELEASED.get(record.status) if record.adoption else None
         return super().of(
             record,
+            status=status or record.status,
+            adoption=Adoption.of_record(record.adoption),
             problem=Problem.of(record.problem) if record.problem else None,
             tries=[CapacityTry.of(one) for one in record.tries],
             change=ClusterChange.of(record.change) if record.change else None,
             **other,
         )
+
+
+class AdoptionPlanView(View):
+    """What an adoption would mean; nothing was done."""
+
+    spec: ClusterSpec = Field(description="the cluster, as Trainyard would treat it")
+    roles: list[str] = Field(description="of its nodes; each must allow what policy says")
+    policy: dict[str, Any] = Field(
+        description="a policy of IAM with what the agent and jobs need besides HyperPod's own"
+    )
+
+    @classmethod
+    def of_plan(cls, plan: AdoptionPlan) -> Self:
+        return cls.made(spec=plan.cluster.spec, roles=list(plan.roles), policy=dict(plan.policy))
 
 
 class ClusterNode(View):

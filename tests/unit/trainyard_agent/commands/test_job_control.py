@@ -92,6 +92,8 @@ def after_a_crash(
         parts = job_parts(settings, reporter, slurm=slurm, table=table)
         attempts = parts.attempts
         if remembered:
+            first = attempt_dir(settings, RUN, 1)
+            attempts.save(Attempt(RUN, 1, "ended", first, nodes=("ip-1",)))
             attempts.save(attempt)
         parts.control.resume()
         while attempts.known[RUN, 2].state == "submitting":

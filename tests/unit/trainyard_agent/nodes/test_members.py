@@ -255,6 +255,17 @@ def test_another_machine_in_the_place_of_a_lost_node_is_not_set_down(tmp_path: P
     assert slurm.calls == [("same,same-host,unknown", "down")]
 
 
+def test_a_lost_node_on_which_somebody_elses_job_runs_is_left_to_slurm(tmp_path: Path) -> None:
+    """Its slurmd may only be started anew: the job goes on, and is not ours to end."""
+    slurm = Slurm()
+    slurm.known = nodes("ip-1", state="allocated*+cloud") | nodes("ip-2", state="mixed+cloud")
+    slurm.known |= nodes("ip-3", state="allocated*+cloud") | nodes("ip-4", state="idle*+cloud")
+    parts, _ = parts_on(tmp_path, slurm)
+    control = jobs_on(tmp_path, slurm, parts).control
+    asyncio.run(control._set_down(["ip-1", "ip-2", "ip-3", "ip-4"], ["ip-3"]))
+    assert slurm.calls == [("ip-[3-4]", "down")]
+
+
 def test_however_many_nodes_are_lost_slurm_is_told_in_one_call(tmp_path: Path) -> None:
     slurm = Slurm()
     slurm.known = nodes(*(f"ip-10-0-0-{number}" for number in (4, 5, 6, 9)), state="idle*")

@@ -6,7 +6,7 @@ from trainyard.app.clusters.cluster_tries import give_up
 from trainyard.app.clusters.cluster_use import blocker_of
 from trainyard.app.clusters.create_cluster import start_teardown
 from trainyard.app.filesystems.archives import may_be_tried_again
-from trainyard.domain.errors import ClusterInUse, ConflictError, RecordUnreadable
+from trainyard.domain.errors import ClusterInUse, ConflictError, RecordUnreadable, WrongState
 from trainyard.domain.records import Cluster
 from trainyard.domain.teardown import users_of
 from trainyard.ports import Ports
@@ -26,9 +26,15 @@ def delete_cluster(
 
     `force` gives up what only the cluster holds, and people's jobs on it; never an active run.
     Raises ClusterNotFound, ClusterInUse (active runs, people's jobs, results that are not
-    exported).
+    exported), WrongState (others made it).
     """
     cluster = ports.clusters.get(name)
+    if cluster.adoption is not None:
+        raise WrongState(
+            f"Cluster '{name}' was made by others; Trainyard does not delete it.",
+            next_step=f"Release it (trainyard cluster release {name}): then nothing of Trainyard "
+            "is on its nodes. Only its owners delete it.",
+        )
     if cluster.status == "Deleted":
         return cluster
     cluster = may_be_tried_again(ports, cluster)
@@ -36,17 +42,17 @@ def delete_cluster(
         cluster = cluster.changed(delete_forced=True)
     reason = blocker_of(ports, cluster)
     if reason is not None:
-        raise ClusterInUse(reason, next_step=_next_step(ports, name))
+        raise ClusterInUse(reason, next_step=next_step_of(ports, name))
     if force:
         cluster = ports.clusters.put(cluster.changed(deleted_by=by))
     elif by is not None and cluster.deleted_by != by:
-        cluster = _noted(ports, cluster, by)
+        cluster = noted(ports, cluster, by)
     cluster = give_up(ports, cluster)
     start_teardown(ports, cluster)
     return cluster
 
 
-def _noted(ports: Ports, cluster: Cluster, by: Person) -> Cluster:
+def noted(ports: Ports, cluster: Cluster, by: Person) -> Cluster:
     """With who asked. If its machine writes at this moment, the deletion goes on without that."""
     try:
         return ports.clusters.put(cluster.changed(deleted_by=by))
@@ -54,7 +60,7 @@ def _noted(ports: Ports, cluster: Cluster, by: Person) -> Cluster:
         return ports.clusters.get(cluster.name)
 
 
-def _next_step(ports: Ports, name: str) -> str:
+def next_step_of(ports: Ports, name: str) -> str:
     """An active run is never given up by force, so force is not advised for it."""
     if users := users_of(ports.runs.on_cluster(name)):
         each = "" if len(users) == 1 else ", and each other run"

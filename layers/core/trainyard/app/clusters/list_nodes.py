@@ -18,9 +18,9 @@ def list_nodes(ports: Ports, cluster_name: str) -> list[ClusterNode]:
     cluster = ports.clusters.get(cluster_name)
     if cluster.arn is None or cluster.status == "Deleted":
         return []
-    samples = _samples(ports, cluster)
+    newest = samples(ports, cluster)
     return [
-        _joined(node, samples.get(node.instance_id))
+        _joined(node, newest.get(node.instance_id))
         for node in ports.backend(cluster).nodes(cluster)
     ]
 
@@ -32,7 +32,7 @@ def newest_heartbeats(ports: Ports, cluster_name: str, count: int) -> list[Clust
     )
 
 
-def _samples(ports: Ports, cluster: Cluster) -> dict[str, NodeSample]:
+def samples(ports: Ports, cluster: Cluster) -> dict[str, NodeSample]:
     """Each node's newest sample, by its instance, or by its name where it knows no other.
 
     A large cluster's are in several heartbeats, of which the newest may still be on their way.

@@ -19,6 +19,7 @@ def replace_node(
     Raises ClusterNotFound, NodeNotFound, WrongState.
     """
     cluster, node = _node(ports, cluster_name, instance_id)
+    _check_allowed(cluster)
     if node.role == "controller":
         raise WrongState(
             f"{instance_id} is the controller of '{cluster_name}'; "
@@ -35,6 +36,7 @@ def reboot_node(
 ) -> BatchResult:
     """Reboot a node; its disks stay. Raises ClusterNotFound, NodeNotFound, WrongState."""
     cluster, node = _node(ports, cluster_name, instance_id)
+    _check_allowed(cluster)
     result = ports.backend(cluster).reboot(cluster.name, [instance_id])
     _tell(ports, cluster, node, result, _Asked("reboot", "RebootRequested", by))
     return result
@@ -44,6 +46,16 @@ class _Asked(NamedTuple):
     verb: str
     type: str
     by: Person | None
+
+
+def _check_allowed(cluster: Cluster) -> None:
+    if cluster.adoption is not None and not cluster.adoption.replace_nodes:
+        raise WrongState(
+            f"Cluster '{cluster.name}' was made by others, and was adopted without the right to "
+            "replace or reboot its nodes.",
+            next_step="Ask its owners to do it; or release it, and adopt it with "
+            "allow.replaceNodes.",
+        )
 
 
 def _tell(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
+from trainyard.app.clusters.adopt_cluster import adopt_cluster, release_cluster
 from trainyard.app.clusters.change_cluster import start_fleet, stop_fleet, update_cluster
 from trainyard.app.clusters.create_cluster import create_cluster
 from trainyard.app.clusters.delete_cluster import delete_cluster
@@ -30,6 +31,7 @@ from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.people import Role, Thing, refusal, refusal_to_own, refusal_to_read
 from trainyard.domain.records import Cluster, Run
 from trainyard.ports import BatchResult, Ports
+from trainyard_contracts.adopting import AdoptSpec
 from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.filesystems import FilesystemSpec
 from trainyard_contracts.people import Person
@@ -118,6 +120,22 @@ class OnBehalf:
             f"cluster/{spec.name}",
             lambda: create_cluster(self._ports, spec, idempotency_key=idempotency_key, by=self._by),
             lambda cluster: f"cluster/{cluster.name}",
+        )
+
+    def adopt_cluster(self, spec: AdoptSpec, *, idempotency_key: str | None) -> Cluster:
+        return self._made(
+            "cluster.adopt",
+            f"cluster/{spec.named}",
+            lambda: adopt_cluster(self._ports, spec, idempotency_key, by=self._by),
+            lambda cluster: f"cluster/{cluster.name}",
+        )
+
+    def release_cluster(self, name: str, *, force: bool, reason: str = "") -> Cluster:
+        return self._changed(
+            "cluster.release",
+            load(self._ports, "cluster", name),
+            lambda: release_cluster(self._ports, name, force=force, by=self._by),
+            reason,
         )
 
     def update_cluster(self, name: str, spec: ClusterSpec) -> Cluster:

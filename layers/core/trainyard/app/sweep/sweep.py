@@ -19,6 +19,7 @@ from trainyard.app.facts.waking import wake, wake_cluster
 from trainyard.app.machines.cluster.cluster_fail import cluster_fail
 from trainyard.app.machines.inputs import StepInput
 from trainyard.app.runs.submit_run import start_run
+from trainyard.app.sweep.adopted import adopted_nodes
 from trainyard.app.sweep.archives import archive_step
 from trainyard.app.sweep.ask_backends import Unanswered, ask_each
 from trainyard.app.sweep.cluster_changes import cluster_change
@@ -285,6 +286,8 @@ def idle_cluster(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
     gone = lost and ports.backend(cluster).describe(cluster.name) is None
     if not (over or gone):
         return
+    if cluster.adoption is not None and not gone:
+        return  # others made it, and it costs them whether it is ours or not
     active = ports.runs.on_cluster(cluster.name)
     reason = blocker_of(ports, cluster)
     if gone or (reason is None and _surely_idle(ports, cluster)):
@@ -509,6 +512,7 @@ DUTIES: tuple[
     (_clusters, dead_machine),
     (_clusters, cluster_change),
     (_clusters, silent_controller),
+    (_clusters, adopted_nodes),
     (_clusters, archive_step),
     (_clusters, idle_cluster),
     (_clusters, overdue_teardown),

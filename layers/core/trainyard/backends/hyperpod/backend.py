@@ -11,6 +11,7 @@ from typing import Any, Literal
 from trainyard.aws.run_commands import SessionCommands
 from trainyard.aws.session_channel import SessionChannel
 from trainyard.backends.hyperpod import request as requests
+from trainyard.backends.hyperpod.adopting import HyperPodAdoptions
 from trainyard.backends.hyperpod.events import read_event
 from trainyard.backends.hyperpod.logs import lifecycle_tail
 from trainyard.backends.hyperpod.prices import product
@@ -73,11 +74,18 @@ class HyperPod:
         self._sources = sources or BundleSources.of_layers()
         self._addresses: dict[str, str] = {}  # instance id -> address: neither ever changes
         self._tags: dict[str, Mapping[str, str]] = {}
+        self._adoptions = HyperPodAdoptions(
+            sagemaker, blobs, channel, settings, lambda: self._sources, self._read_tags
+        )
 
     @property
     def changes(self) -> None:
         """A cluster that is there is not changed."""
         return None
+
+    @property
+    def adoptions(self) -> HyperPodAdoptions:
+        return self._adoptions
 
     def plan(self, cluster: Cluster, *, tried: bool = True) -> BackendRequest:
         generated = requests.generated_files(cluster, self._settings)
@@ -340,10 +348,14 @@ class HyperPod:
 
     def _tags_of(self, arn: str) -> Mapping[str, str]:
         if arn not in self._tags:
-            with translated("read a cluster's tags"):
-                answer = self._sagemaker.list_tags(ResourceArn=arn, MaxResults=_PAGE)
-            self._tags[arn] = {tag["Key"]: tag["Value"] for tag in answer.get("Tags", [])}
+            self._tags[arn] = self._read_tags(arn)
         return self._tags[arn]
+
+    def _read_tags(self, arn: str) -> Mapping[str, str]:
+        """As they are now: of a cluster of others, they may change at any time."""
+        with translated("read a cluster's tags"):
+            answer = self._sagemaker.list_tags(ResourceArn=arn, MaxResults=_PAGE)
+        return {tag["Key"]: tag["Value"] for tag in answer.get("Tags", [])}
 
 
 def _backend_cluster(

@@ -43,11 +43,22 @@ def node_role(cluster: Cluster, settings: HyperPodSettings) -> NodeRole:
 
 
 def _statements(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, Any]]:
+    found = [*_agent(cluster, settings), *_platform(cluster, settings)]
+    reads = [*_mounts(cluster, settings), *_inputs(cluster, settings)]
+    return [*found, *reads, *_network(cluster, settings)]
+
+
+def agent_statements(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, Any]]:
+    """What agent and jobs need where the role is another's, who gave it what HyperPod needs."""
+    return [*_agent(cluster, settings), *_inputs(cluster, settings)]
+
+
+def _agent(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, Any]]:
     bucket = f"{_partition(settings)}:s3:::{settings.bucket}"
     runs = f"{bucket}/{places.runs_prefix(cluster.name)}"
     synced = f"{bucket}/{places.SYNC}/{cluster.name}"
     secrets = f"{account_arn(settings, 'secretsmanager')}:secret"
-    found = [
+    return [
         report_facts(f"{account_arn(settings, 'events')}:event-bus/{settings.event_bus}"),
         allow(
             "ReadBundles",
@@ -71,10 +82,7 @@ def _statements(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, 
         agent_key(secrets, places.agent_key_secret(settings.secret_prefix, cluster.name)),
         *job_secrets(secrets, cluster.spec.job_secrets),
         *images(_partition(settings), account_arn(settings, "ecr", "*")),
-        *_platform(cluster, settings),
     ]
-    reads = [*_mounts(cluster, settings), *_inputs(cluster, settings)]
-    return [*found, *reads, *_network(cluster, settings)]
 
 
 def _platform(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, Any]]:

@@ -97,6 +97,11 @@ class ParallelCluster:
         self._subscribed: set[str] = set()
 
     @property
+    def adoptions(self) -> None:
+        """Clusters that others made are not adopted."""
+        return None
+
+    @property
     def changes(self) -> ClusterChanges:
         return ClusterChanges(lambda: self._api, self._with.blobs, self._settings)
 

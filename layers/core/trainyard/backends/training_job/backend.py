@@ -53,6 +53,11 @@ class TrainingJobs:
         self._deployment = deployment
 
     @property
+    def adoptions(self) -> None:
+        """Clusters that others made are not adopted."""
+        return None
+
+    @property
     def changes(self) -> None:
         """There is nothing between jobs that could be changed."""
         return None

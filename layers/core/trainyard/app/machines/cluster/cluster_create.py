@@ -28,13 +28,23 @@ def cluster_create(ports: Ports, given: StepInput) -> dict[str, Any]:
     if not cluster.create_requested:
         cluster = _put(ports, cluster, create_requested=True)
     try:
-        arn = ports.backend(cluster).create(cluster)
+        arn = _offered(ports, cluster) or ports.backend(cluster).create(cluster)
     except (BackendRejected, ClusterExists) as refused:
         code = refused.code if isinstance(refused, BackendRejected) else "cluster-failed"
         _put(ports, cluster, problem=problem(code, refused.detail))
         return {"created": False, "reason": refused.detail[:500]}
     _put(ports, cluster, status="Creating", arn=arn)
     return {"created": True, "arn": arn}
+
+
+def _offered(ports: Ports, cluster: Cluster) -> str | None:
+    """The ARN of a cluster that others made: only what its nodes fetch is made."""
+    if cluster.adoption is None:
+        return None
+    adoptions = ports.backend(cluster).adoptions
+    assert adoptions is not None, cluster.backend  # else no such record was stored
+    adoptions.offer(cluster)
+    return cluster.arn
 
 
 def _put(ports: Ports, cluster: Cluster, **update: Any) -> Cluster:

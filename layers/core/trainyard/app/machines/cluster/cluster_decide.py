@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from trainyard.app.clusters.adopted_nodes import install_round
 from trainyard.app.clusters.cluster_tries import deadline_seconds
 from trainyard.app.machines.inputs import StepInput
 from trainyard.domain.clusters import ClusterDecision, Seen, judge
@@ -24,6 +25,8 @@ def cluster_decide(ports: Ports, given: StepInput) -> dict[str, Any]:
             "reason": "A newer cluster of this name exists.",
             "timeoutSeconds": 1,
         }
+    if cluster.adoption is not None and cluster.status in ("Creating", "InService"):
+        cluster = install_round(ports, cluster)
     decision = decision_of(ports, cluster)
     update: dict[str, Any] = {}
     if decision.in_service and cluster.status == "Creating":

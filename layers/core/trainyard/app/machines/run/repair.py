@@ -87,6 +87,8 @@ def _replace(ports: Ports, cluster: Cluster, run: Run, action: Action) -> str:
     node = _find(ports, cluster, action)
     if node is None:
         return f"{action.node} is being replaced already."
+    if cluster.adoption is not None and not cluster.adoption.replace_nodes:
+        return f"{action.node} is left to the owners of the cluster, who do not let us replace it."
     audit_own(
         ports,
         "node.replace",

@@ -18,6 +18,7 @@ def teardown_await(ports: Ports, given: StepInput) -> dict[str, Any]:
     cluster = ports.clusters.get(given.cluster_name)
     owner = names.teardown_owner(cluster.name)
     store_wait(ports, owner, "deleted", given)
-    if cluster.status == "Deleted" or ours(ports, cluster) is None:
+    released = cluster.adoption is not None and not cluster.adoption.nodes
+    if cluster.status == "Deleted" or released or ours(ports, cluster) is None:
         done(ports, owner, given.token)
     return {"waiting": True}

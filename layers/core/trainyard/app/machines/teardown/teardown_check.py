@@ -40,6 +40,8 @@ def teardown_check(ports: Ports, given: StepInput) -> dict[str, Any]:
         _not_forced(ports, cluster)
         return _answer("blocked", reason)
     cluster = _mark(ports, cluster)
+    if cluster.adoption is not None:
+        return _release(ports, cluster)
     if cluster.unarchived and seen.status != BackendStatus.DELETING:
         cluster = export_asked(ports, cluster)
         words = f"What its own filesystem holds is exported to {cluster.spec.archive} first."
@@ -49,6 +51,15 @@ def teardown_check(ports: Ports, given: StepInput) -> dict[str, Any]:
         f"AWS says {seen.said}.",
         _look_after(ports, cluster),
     )
+
+
+def _release(ports: Ports, cluster: Cluster) -> dict[str, Any]:
+    """A cluster that others made is only released: it is over when no node has anything of ours."""
+    assert cluster.adoption is not None
+    if not cluster.adoption.nodes:
+        return _answer("gone", "None of its nodes has anything of ours.")
+    words = f"{len(cluster.adoption.nodes)} of its nodes have the agent."
+    return _answer("delete", words, _look_after(ports, cluster))
 
 
 def ours(ports: Ports, cluster: Cluster) -> BackendCluster | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainyard.app.audit.own_decisions import audit_own
+from trainyard.app.clusters.adopted_nodes import take_back_round
 from trainyard.app.machines.inputs import StepInput
 from trainyard.domain.errors import ConflictError
 from trainyard.domain.records import Cluster, TimelineEntry
@@ -15,11 +16,16 @@ from trainyard.ports import Ports
 def teardown_delete(ports: Ports, given: StepInput) -> dict[str, Any]:
     """Delete the cluster; teardown-check made sure that it is ours and not needed.
 
+    From one that others made only what is ours is taken back.
+
     After a conflict with another operation the step notes the delay and is retried.
     """
     cluster = ports.clusters.get(given.cluster_name)
     if cluster.status != "Deleting" or cluster.generation != given.generation:
         return {"asked": False}
+    if cluster.adoption is not None:
+        take_back_round(ports, cluster)
+        return {"asked": True}
     if cluster.unarchived and cluster.delete_requested_at is None:
         return {"asked": False}  # whatever was checked before, nothing has its files
     audit_own(

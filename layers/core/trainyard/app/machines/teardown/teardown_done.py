@@ -28,7 +28,9 @@ def teardown_done(ports: Ports, given: StepInput) -> dict[str, Any]:
     if (
         cluster.status != "Deleted"
     ):  # a repetition must not take the key of the next cluster of this name
-        if (
+        if cluster.adoption is not None:
+            ports.secrets.delete(places.agent_key_secret(ports.config.secret_prefix, cluster.name))
+        elif (
             ports.backend(cluster).describe(cluster.name) is None
         ):  # a cluster that was made for another record keeps its key and its role
             ports.secrets.delete(places.agent_key_secret(ports.config.secret_prefix, cluster.name))

@@ -17,7 +17,7 @@ def main() -> int:
     copy = s3.add_parser("cp")
     copy.add_argument("source")
     copy.add_argument("target", type=Path)
-    copy.add_argument("--recursive", action="store_true", required=True)
+    copy.add_argument("--recursive", action="store_true")
     copy.add_argument("--only-show-errors", action="store_true")
     copy.add_argument("--region")
     secrets = services.add_parser("secretsmanager").add_subparsers(dest="command", required=True)
@@ -35,10 +35,15 @@ def main() -> int:
 
 
 def copied(given: argparse.Namespace) -> int:
-    """`aws s3 cp --recursive s3://BUCKET/PREFIX DIRECTORY`."""
+    """`aws s3 cp --recursive s3://BUCKET/PREFIX DIRECTORY`, or one object to the output: `-`."""
     bucket, _, prefix = given.source.removeprefix("s3://").partition("/")
-    prefix = prefix if prefix.endswith("/") or not prefix else f"{prefix}/"
     s3 = boto3.client("s3", region_name=given.region)
+    if not given.recursive:
+        if str(given.target) != "-":
+            raise OSError("the local aws copies one object to its output only: s3 cp SOURCE -")
+        s3.download_fileobj(bucket, prefix, sys.stdout.buffer)
+        return 0
+    prefix = prefix if prefix.endswith("/") or not prefix else f"{prefix}/"
     pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
     for entry in (entry for page in pages for entry in page.get("Contents", [])):
         target = given.target / entry["Key"].removeprefix(prefix)
