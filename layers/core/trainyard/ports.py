@@ -13,6 +13,7 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.filesystems import Life, TaskEnd
+from trainyard.domain.listing import EVERYTHING, Wanted
 from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Run, TimelineEntry, Wait
 from trainyard.domain.states import BackendStatus
 from trainyard_contracts.cluster_base import ClusterBase
@@ -191,8 +192,16 @@ class Runs(Protocol):
         """
         ...
 
-    def list(self, *, limit: int, token: str | None, status: str | None = None) -> Page[Run]:
-        """Newest first, without what this version cannot read. Raises errors.BadPageToken."""
+    def list(self, *, limit: int, token: str | None, wanted: Wanted = EVERYTHING) -> Page[Run]:
+        """Those that are wanted, without what this version cannot read.
+
+        A page may have fewer than `limit` and be followed by another one all the same. Raises
+        errors.BadPageToken.
+        """
+        ...
+
+    def beginning(self, prefix: str, *, at_most: int) -> builtins.list[str]:
+        """Ids that begin so, newest first."""
         ...
 
     def active(self) -> builtins.list[Run]:
@@ -281,7 +290,7 @@ class Clusters(Protocol):
         """
         ...
 
-    def list(self, *, limit: int, token: str | None) -> Page[Cluster]:
+    def list(self, *, limit: int, token: str | None, wanted: Wanted = EVERYTHING) -> Page[Cluster]:
         """As Runs.list."""
         ...
 
@@ -327,7 +336,9 @@ class Filesystems(Protocol):
         """As Runs.put."""
         ...
 
-    def list(self, *, limit: int, token: str | None) -> Page[Filesystem]:
+    def list(
+        self, *, limit: int, token: str | None, wanted: Wanted = EVERYTHING
+    ) -> Page[Filesystem]:
         """As Runs.list."""
         ...
 

@@ -68,6 +68,7 @@ def _record(
     return Cluster(
         name=spec.name,
         spec=spec,
+        labels=spec.labels,
         warnings=warnings,
         created_at=now,
         updated_at=now,
