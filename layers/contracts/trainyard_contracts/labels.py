@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from pydantic import Field
 
 from .base import Strict, judged
 
+V = TypeVar("V")
 #: Labels of one run or cluster.
 MOST_LABELS = 20
 #: Letters of a label's key, once it is normalised.
@@ -60,13 +61,7 @@ def normal_labels(given: Mapping[str, str]) -> dict[str, str]:
     """All of them in their one form. Raises ValueError with what would be right."""
     if len(given) > MOST_LABELS:
         raise ValueError(f"has {len(given)} labels; at most {MOST_LABELS} are taken")
-    found: dict[str, str] = {}
-    for text, value in given.items():
-        key = label_key(text)
-        if key in found:
-            raise ValueError(f"key {_shown(text)} is there twice, written in two ways; keep one")
-        found[key] = label_value(key, value)
-    return found
+    return {key: label_value(key, value) for key, value in _by_key(given).items()}
 
 
 def with_changes(labels: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
@@ -74,14 +69,21 @@ def with_changes(labels: Mapping[str, str], changes: Mapping[str, str | None]) -
 
     Raises ValueError with what would be right.
     """
-    kept = dict(labels)
-    for text, value in changes.items():
+    normal = _by_key(changes)
+    taken_away = {key for key, value in normal.items() if value is None}
+    given = {key: value for key, value in normal.items() if value is not None}
+    kept = {key: value for key, value in labels.items() if key not in taken_away}
+    return normal_labels({**kept, **given})
+
+
+def _by_key(given: Mapping[str, V]) -> dict[str, V]:
+    found: dict[str, V] = {}
+    for text, value in given.items():
         key = label_key(text)
-        if value is None:
-            kept.pop(key, None)
-        else:
-            kept[key] = label_value(key, value)
-    return normal_labels(kept)
+        if key in found:
+            raise ValueError(f"key {_shown(text)} is there twice, written in two ways; keep one")
+        found[key] = value
+    return found
 
 
 Labels = Annotated[

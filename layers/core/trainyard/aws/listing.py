@@ -11,12 +11,12 @@ import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from pydantic import BaseModel
-
 from trainyard.aws import page_tokens
 from trainyard.aws.items import Item, Value, readable, stamp, text
 from trainyard.aws.table import Table
+from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.listing import Wanted, matches
+from trainyard.domain.records import Cluster, Run
 from trainyard.ports import Page
 
 INDEX = "listed"
@@ -33,7 +33,7 @@ _MOST_ENTRIES = 10_000
 #: Sorts after every stamp.
 _LAST = "~"
 
-M = TypeVar("M", bound=BaseModel)
+M = TypeVar("M", Run, Cluster, Filesystem)
 
 
 class Found(NamedTuple):
@@ -122,11 +122,10 @@ def _walk(
         for entry in answer["Items"]:
             if (position := _position(entry)) != after:
                 yield Found(position, (entry["pk"]["S"], entry["sk"]["S"]))
-        end = answer.get("LastEvaluatedKey")
-        if not end:
+        if not (end := answer.get("LastEvaluatedKey")):
             return
         request, size = {**request, "ExclusiveStartKey": end}, size * _GROWTH
-    yield Found(_position(end), None)
+    yield Found(_position(request["ExclusiveStartKey"]), None)
 
 
 def _position(entry: Item) -> str:

@@ -12,15 +12,27 @@ from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from trainyard.app.clusters.change_cluster import start_fleet, stop_fleet, update_cluster
 from trainyard.app.clusters.create_cluster import create_cluster
 from trainyard.app.clusters.delete_cluster import delete_cluster
+from trainyard.app.clusters.labelled import check_version, label_cluster
 from trainyard.app.runs.dry_run import dry_run_cluster, dry_run_update
 from trainyard.domain.records import Cluster
 from trainyard.http.answers import answer, documented
+from trainyard.http.etags import ETAG_HEADER, IfMatch, IfNoneMatch, fresh, version_of
+from trainyard.http.filters import (
+    ClusterStatuses,
+    Label,
+    NameAsked,
+    Ordered,
+    Since,
+    Until,
+    wanted,
+)
 from trainyard.http.identifiers import ClusterPath, IdempotencyKey
 from trainyard.http.identifiers import cluster_name as known
 from trainyard.http.paging import DEFAULT_LIMIT, Limit, NextToken
-from trainyard.http.views import ClusterPage, ClusterView, PlanView
+from trainyard.http.views import ClusterPage, ClusterSummary, ClusterView, PlanView
 from trainyard.ports import Ports
 from trainyard_contracts.cluster_specs import ClusterSpec
+from trainyard_contracts.labels import LabelChanges
 
 TAGS = ["clusters"]
 _CREATED = documented(
@@ -32,12 +44,13 @@ _UPDATED = documented(
     "Accepted; follow the cluster's change",
     404,
     409,
+    412,
     413,
     415,
     422,
     also={200: PlanView},
 )
-_FLEET = documented(202, ClusterView, "Accepted; follow the cluster's change", 404, 409)
+_FLEET = documented(202, ClusterView, "Accepted; follow the cluster's change", 404, 409, 412)
 DryRun = Annotated[bool, Query(description="answer with the plan and do nothing")]
 GiveUpJobs = Annotated[bool, Query(description="end people's jobs on it, too; never an active run")]
 Force = Annotated[
@@ -50,6 +63,14 @@ Force = Annotated[
 
 def _accepted(cluster: Cluster) -> Response[str]:
     return answer(ClusterView.of(cluster), status=202, location=f"/v1/clusters/{cluster.name}")
+
+
+def _meant(ports: Ports, given: str, if_match: str | None) -> str:
+    """The name of the cluster to change, which is in the state that If-Match names."""
+    name, version = known(given), version_of(if_match)
+    if version is not None:
+        check_version(ports.clusters.get(name), version)
+    return name
 
 
 def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
@@ -69,8 +90,10 @@ def _verbs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         summary="Stop the cluster's fleet: its workers end, the head node and its files stay",
         responses=_FLEET,
     )
-    def stop(cluster_name: ClusterPath, force: GiveUpJobs = False) -> Response[str]:
-        return _accepted(stop_fleet(ports(), known(cluster_name), force=force))
+    def stop(
+        cluster_name: ClusterPath, force: GiveUpJobs = False, if_match: IfMatch = None
+    ) -> Response[str]:
+        return _accepted(stop_fleet(ports(), _meant(ports(), cluster_name, if_match), force=force))
 
     @router.post(
         "/v1/clusters/<clusterName>:start",
@@ -79,8 +102,8 @@ def _verbs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         summary="Start the cluster's fleet, which was stopped",
         responses=_FLEET,
     )
-    def start(cluster_name: ClusterPath) -> Response[str]:
-        return _accepted(start_fleet(ports(), known(cluster_name)))
+    def start(cluster_name: ClusterPath, if_match: IfMatch = None) -> Response[str]:
+        return _accepted(start_fleet(ports(), _meant(ports(), cluster_name, if_match)))
 
 
 def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
@@ -104,12 +127,29 @@ def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
         "/v1/clusters",
         tags=TAGS,
         operation_id="listClusters",
-        summary="List clusters",
+        summary="List clusters, newest first, as they are found by label, status, name and time",
         responses=documented(200, ClusterPage, "One page of clusters"),
     )
-    def list_clusters(limit: Limit = DEFAULT_LIMIT, next_token: NextToken = None) -> Response[str]:
-        page = ports().clusters.list(limit=limit, token=next_token)
-        clusters = [ClusterView.of(cluster) for cluster in page.items]
+    def list_clusters(
+        limit: Limit = DEFAULT_LIMIT,
+        next_token: NextToken = None,
+        status: ClusterStatuses = None,
+        label: Label = None,  # as it was sent: see filters.label_texts
+        name: NameAsked = None,
+        since: Since = None,
+        until: Until = None,
+        order: Ordered = "newest",
+    ) -> Response[str]:
+        asked = wanted(
+            router.current_event.raw_query_string,
+            statuses=status,
+            name=name,
+            since=since,
+            until=until,
+            order=order,
+        )
+        page = ports().clusters.list(limit=limit, token=next_token, wanted=asked)
+        clusters = [ClusterSummary.of(cluster) for cluster in page.items]
         return answer(ClusterPage.model_construct(clusters=clusters, next_token=page.next_token))
 
 
@@ -119,10 +159,29 @@ def _one(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         tags=TAGS,
         operation_id="getCluster",
         summary="Show a cluster",
-        responses=documented(200, ClusterView, "The cluster", 404),
+        responses=documented(
+            200, ClusterView, "The cluster", 404, headers=ETAG_HEADER, unchanged=True
+        ),
     )
-    def show(cluster_name: ClusterPath) -> Response[str]:
-        return answer(ClusterView.of(ports().clusters.get(known(cluster_name))))
+    def show(cluster_name: ClusterPath, if_none_match: IfNoneMatch = None) -> Response[str]:
+        cluster = ports().clusters.get(known(cluster_name))
+        return fresh(ClusterView.of(cluster), cluster.version, if_none_match)
+
+    @router.patch(
+        "/v1/clusters/<clusterName>",
+        tags=TAGS,
+        operation_id="labelCluster",
+        summary="Set labels of a cluster, or take them away; the others stay",
+        responses=documented(200, ClusterView, "The cluster", 404, 409, 412, 413, 415),
+    )
+    def label(
+        cluster_name: ClusterPath,
+        changes: Annotated[LabelChanges, Body()],
+        if_match: IfMatch = None,
+    ) -> Response[str]:
+        name, version = known(cluster_name), version_of(if_match)
+        cluster = label_cluster(ports(), name, changes.labels, version=version)
+        return answer(ClusterView.of(cluster))
 
     @router.put(
         "/v1/clusters/<clusterName>",
@@ -132,9 +191,12 @@ def _one(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         responses=_UPDATED,
     )
     def update(
-        cluster_name: ClusterPath, spec: Annotated[ClusterSpec, Body()], dryrun: DryRun = False
+        cluster_name: ClusterPath,
+        spec: Annotated[ClusterSpec, Body()],
+        dryrun: DryRun = False,
+        if_match: IfMatch = None,
     ) -> Response[str]:
-        name = known(cluster_name)
+        name = _meant(ports(), cluster_name, if_match)
         if dryrun:
             return answer(PlanView.of_plan(dry_run_update(ports(), name, spec)))
         return _accepted(update_cluster(ports(), name, spec))
@@ -144,7 +206,10 @@ def _one(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         tags=TAGS,
         operation_id="deleteCluster",
         summary="Delete a cluster that nobody uses",
-        responses=documented(202, ClusterView, "Accepted; follow the cluster", 404, 409),
+        responses=documented(202, ClusterView, "Accepted; follow the cluster", 404, 409, 412),
     )
-    def delete(cluster_name: ClusterPath, force: Force = False) -> Response[str]:
-        return _accepted(delete_cluster(ports(), known(cluster_name), force=force))
+    def delete(
+        cluster_name: ClusterPath, force: Force = False, if_match: IfMatch = None
+    ) -> Response[str]:
+        name = _meant(ports(), cluster_name, if_match)
+        return _accepted(delete_cluster(ports(), name, force=force))
