@@ -26,6 +26,10 @@ from trainyard.domain.listing import EVERYTHING, Wanted
 from trainyard.domain.records import Run
 from trainyard.ports import Clusters, Runs
 from trainyard_contracts.labels import LONGEST_VALUE, normal_labels
+from trainyard_contracts.people import named
+
+ANN = named("arn:aws:iam::111122223333:user/ann").changed(id="AIDAANN")
+BOB = named("arn:aws:sts::111122223333:assumed-role/Research/bob").changed(id="AROARE:bob")
 
 
 @pytest.fixture(params=store_implementations.NAMES)
@@ -61,6 +65,7 @@ def seven(runs: Runs) -> None:
             number,
             status=status,
             name=f"demo-{number % 3}",
+            created_by=ANN if number % 2 else BOB,
             labels={"exp": str(number % 2), **({"old": ""} if number > 5 else {})},
             cluster_name="shared" if number < 4 else f"own-{number}",
         )
@@ -85,9 +90,14 @@ def seven(runs: Runs) -> None:
         (Wanted(since=at(6), until=at(2)), []),
         (Wanted(order="oldest", labels=(("exp", "0"),)), [2, 4, 6]),
         (Wanted(order="oldest", since=at(5)), [5, 6, 7]),
+        (Wanted(owner=ANN), [7, 5, 3, 1]),
+        (Wanted(owner=named(ANN.arn), statuses=frozenset({"Failed"})), [7]),
+        (Wanted(owner=ANN.changed(id="AIDALATER")), []),
+        (Wanted(created_by="bob"), [6, 4, 2]),
+        (Wanted(created_by=BOB.arn, name="demo-2"), [2]),
+        (Wanted(created_by="eve"), []),
         (EVERYTHING, [7, 6, 5, 4, 3, 2, 1]),
     ],
-    ids=str,
 )
 @pytest.mark.parametrize("limit", [1, 2, 100])
 def test_a_list_has_exactly_what_was_asked_for(
@@ -107,9 +117,10 @@ def test_a_list_has_exactly_what_was_asked_for(
         Wanted(labels=(("exp", "1"),), since=at(1)),
         Wanted(labels=(("exp", "1"),), name="demo"),
         Wanted(labels=(("exp", "1"),), cluster="shared"),
+        Wanted(labels=(("exp", "1"),), owner=ANN),
+        Wanted(labels=(("exp", "1"),), created_by="ann"),
         Wanted(labels=(("exp", "1"),), statuses=frozenset({"Failed"})),
     ],
-    ids=str,
 )
 def test_a_page_token_of_another_filter_is_refused(runs: Runs, other: Wanted) -> None:
     seven(runs)
@@ -288,7 +299,7 @@ def test_an_entry_that_an_older_version_wrote_is_judged_by_its_record(table: Tab
     created(runs, 2, labels={"exp": "2"})
     for number in (1, 2):
         item = dict(table.get(f"run#{numbered_run(number).id}", "run") or {})
-        for name in ("name", "status", "cluster", "labels"):
+        for name in INDEXES["listed"]["NonKeyAttributes"]:
             del item[name]
         table.put(item)
     assert numbers(runs, Wanted(labels=(("exp", "2"),))) == [2]
@@ -298,6 +309,6 @@ def test_the_index_of_the_template_holds_what_lists_are_filtered_by() -> None:
     table = yaml_parse((ROOT / "template.yaml").read_text())["Resources"]["Table"]["Properties"]
     there = {one["IndexName"]: one["Projection"] for one in table["GlobalSecondaryIndexes"]}
     assert there == INDEXES
-    written = listing.attributes(name="a", status="b", cluster="c")
-    assert set(written) <= set(INDEXES["listed"]["NonKeyAttributes"])
+    written = listing.attributes(name="a", status="b", cluster="c", created_by=None)
+    assert set(written) == set(INDEXES["listed"]["NonKeyAttributes"])
     assert replace(EVERYTHING, name="a").filters

@@ -28,6 +28,10 @@ OPERATIONS = {
     "GET /v1/clusters/{clusterName}/nodes",
     "POST /v1/clusters/{clusterName}/nodes/{instanceId}:replace",
     "POST /v1/clusters/{clusterName}/nodes/{instanceId}:reboot",
+    "POST /v1/runs/{runId}:share", "POST /v1/runs/{runId}:transfer",
+    "POST /v1/clusters/{clusterName}:share", "POST /v1/clusters/{clusterName}:transfer",
+    "POST /v1/filesystems/{filesystemName}:share", "POST /v1/filesystems/{filesystemName}:transfer",
+    "GET /v1/whoami", "GET /v1/audit",
     "POST /v1/uploads", "GET /v1/uploads/{uploadId}",
 }  # fmt: skip
 
@@ -67,7 +71,7 @@ def test_every_call_documents_its_problems(generated: dict[str, Any]) -> None:
     for operations in generated["paths"].values():
         for operation in operations.values():
             for status, response in operation["responses"].items():
-                if int(status) >= 400 and status != "403":
+                if int(status) >= 400:
                     schema = response["content"]["application/problem+json"]["schema"]
                     assert schema == {"$ref": "#/components/schemas/ProblemDetails"}, operation[
                         "operationId"

@@ -273,6 +273,10 @@ def test_every_parameter_has_a_default_and_a_description() -> None:
         "JobImages",
         "ParallelClusterApiUrl",
         "LogRetentionDays",
+        "Admins",
+        "Members",
+        "Viewers",
+        "AuditDays",
         "AlarmEmail",
     }
     assert all(

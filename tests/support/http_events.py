@@ -58,7 +58,11 @@ def _context(method: str, path: str) -> dict[str, Any]:
             "iam": {
                 "accessKey": "AKIA",
                 "accountId": "123456789012",
+                "callerId": "AIDAME",
+                "cognitoIdentity": None,
+                "principalOrgId": None,
                 "userArn": "arn:aws:iam::123456789012:user/me",
+                "userId": "AIDAME",
             }
         },
         "domainName": "abc123.execute-api.us-east-1.amazonaws.com",

@@ -18,6 +18,7 @@ from trainyard.aws.directories import PARTS
 from trainyard.aws.items import pack, stamp
 from trainyard.backends.hyperpod.events import read_event
 from trainyard.domain import errors
+from trainyard.domain.audit import AuditEntry, AuditQuery
 from trainyard.domain.facts import attempt_of, data_of, type_of
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.listing import EVERYTHING, Wanted, matches
@@ -408,6 +409,27 @@ class MemoryFilesystems:
 
     def _read(self) -> list[Filesystem]:
         return [one for one in reversed(self.stored.values()) if one.name not in self.broken]
+
+
+class MemoryAudit:
+    def __init__(self) -> None:
+        self.entries: dict[str, AuditEntry] = {}
+
+    def add(self, entry: AuditEntry) -> bool:
+        if entry.id in self.entries:
+            return False
+        self.entries[entry.id] = entry
+        return True
+
+    def settle(self, entry: AuditEntry) -> None:
+        if entry.id in self.entries:
+            self.entries[entry.id] = entry
+
+    def list(self, query: AuditQuery, *, limit: int, token: str | None) -> Page[AuditEntry]:
+        wanted = [entry for entry in self.entries.values() if query.wants(entry)]
+        newest = sorted(wanted, key=lambda entry: (entry.at, entry.id), reverse=True)
+        asked = ["audit", query.who, query.what, query.subject, query.since.isoformat()]
+        return page(newest, limit, token, json.dumps(asked))
 
 
 class MemoryWaits:
@@ -861,6 +883,7 @@ class World:
     runs: MemoryRuns = field(init=False)
     clusters: MemoryClusters = field(init=False)
     filesystems: MemoryFilesystems = field(init=False)
+    audit: MemoryAudit = field(init=False)
     lustre: MemoryLustre = field(init=False)
     networks: MemoryNetworks = field(default_factory=MemoryNetworks)
     waits: MemoryWaits = field(default_factory=MemoryWaits)
@@ -880,6 +903,7 @@ class World:
     def __post_init__(self) -> None:
         self.runs, self.clusters = MemoryRuns(self.clock), MemoryClusters(self.clock)
         self.filesystems = MemoryFilesystems(self.clock)
+        self.audit = MemoryAudit()
         self.lustre = MemoryLustre(self.clock, "test")
         self.backend = MemoryBackend(self.clock, "test", commands=self.commands)
         self.uploads = MemoryUploads(self.blobs, self.clock)
@@ -888,7 +912,7 @@ class World:
         wrap = self.fuse.wrap
         self.ports = Ports(
             runs=wrap(self.runs), clusters=wrap(self.clusters), waits=wrap(self.waits),
-            filesystems=wrap(self.filesystems), lustre=wrap(self.lustre),
+            filesystems=wrap(self.filesystems), audit=wrap(self.audit), lustre=wrap(self.lustre),
             networks=wrap(self.networks),
             backends={"hyperpod": wrap(self.backend)},
             blobs=wrap(self.blobs), uploads=wrap(self.uploads), exports=wrap(self.exports),

@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
+from trainyard.domain.audit import AuditEntry, AuditQuery
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.filesystems import Life, TaskEnd
 from trainyard.domain.listing import EVERYTHING, Wanted
+from trainyard.domain.people import RolesOfPeople
 from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Run, TimelineEntry, Wait
 from trainyard.domain.states import BackendStatus
 from trainyard_contracts.cluster_base import ClusterBase
@@ -318,6 +320,25 @@ class Clusters(Protocol):
         self, name: str, *, since: datetime, until: datetime | None = None, limit: int
     ) -> builtins.list[ClusterHeartbeat]:
         """Newest `limit` of those from `since` to `until` (default: now), oldest first."""
+        ...
+
+
+class Audit(Protocol):
+    """Who changed what. Entries expire after the time that the stack says."""
+
+    def add(self, entry: AuditEntry) -> bool:
+        """Keep it once by its id; False if it was there already."""
+        ...
+
+    def settle(self, entry: AuditEntry) -> None:
+        """Replace the entry of this time and id by one that says how it ended."""
+        ...
+
+    def list(self, query: AuditQuery, *, limit: int, token: str | None) -> Page[AuditEntry]:
+        """Newest first. A page may have fewer entries than `limit` and yet another page after it.
+
+        Raises errors.BadPageToken.
+        """
         ...
 
 
@@ -852,6 +873,10 @@ class Config:
     #: Of clusters and filesystems whose spec names none.
     subnet_ids: tuple[str, ...] = ()
     security_group_ids: tuple[str, ...] = ()
+    #: Who may what.
+    roles: RolesOfPeople = field(default_factory=RolesOfPeople)
+    #: Entries of the audit list are kept so long.
+    audit_days: int = 400
 
 
 @dataclass(frozen=True)
@@ -864,6 +889,7 @@ class Ports:
     runs: Runs
     clusters: Clusters
     filesystems: Filesystems
+    audit: Audit
     lustre: Lustre
     networks: Networks
     waits: Waits

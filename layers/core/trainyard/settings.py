@@ -47,6 +47,14 @@ class Settings:
     heartbeat_seconds: float = 60.0
     #: age at which a cluster with our tag and without a living record is looked at as an orphan
     orphan_seconds: float = 600.0
+    #: patterns of ARNs of those who may do everything; separated by commas
+    admins: tuple[str, ...] = ("*",)
+    #: of those who submit and create, and change what is theirs
+    members: tuple[str, ...] = ("*",)
+    #: of those who read
+    viewers: tuple[str, ...] = ("*",)
+    #: entries of the audit list are kept so long
+    audit_days: int = 400
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Settings:
@@ -72,6 +80,10 @@ class Settings:
             parallelcluster_api_url=env.get("PARALLELCLUSTER_API_URL", "").strip(),
             heartbeat_seconds=_positive_seconds(env, "HEARTBEAT_SECONDS", 60.0),
             orphan_seconds=_positive_seconds(env, "ORPHAN_SECONDS", 600.0),
+            admins=_patterns(env, "ADMINS"),
+            members=_patterns(env, "MEMBERS"),
+            viewers=_patterns(env, "VIEWERS"),
+            audit_days=_days(env, "AUDIT_DAYS", 400),
         )
 
 
@@ -90,6 +102,21 @@ def _region(env: Mapping[str, str]) -> str:
 
 def _comma_list(env: Mapping[str, str], name: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in env.get(name, "").split(",") if part.strip())
+
+
+def _patterns(env: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """Everybody where the variable is not set; nobody where it is empty."""
+    return _comma_list(env, name) if name in env else ("*",)
+
+
+def _days(env: Mapping[str, str], name: str, default: int) -> int:
+    text = env.get(name, "").strip()
+    if text and not (text.isdecimal() and int(text) > 0):
+        raise MissingSetting(
+            f"the environment variable {name} is '{text}'; it must be a whole number of days "
+            "above 0, such as 400"
+        )
+    return int(text) if text else default
 
 
 def _positive_seconds(env: Mapping[str, str], name: str, default: float) -> float:

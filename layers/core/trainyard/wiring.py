@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING
 
+from trainyard.domain.people import RolesOfPeople
 from trainyard.ports import Backend, Blobs, Config, Ports
 from trainyard.settings import Settings
 
@@ -20,6 +22,7 @@ def ports() -> Ports:
 
 def build(settings: Settings) -> Ports:
     """Adapters for these settings; boto3's clients are made on their first call."""
+    from trainyard.aws.audit import TableAudit
     from trainyard.aws.blobs import S3Blobs
     from trainyard.aws.clients import Lazy
     from trainyard.aws.clock import SystemClock, Ulids
@@ -47,6 +50,7 @@ def build(settings: Settings) -> Ports:
         runs=TableRuns(table, clock),
         clusters=TableClusters(table, clock),
         filesystems=TableFilesystems(table, clock),
+        audit=TableAudit(table, clock, timedelta(days=settings.audit_days)),
         lustre=Fsx(
             Lazy("fsx", settings.region), Lazy("cloudwatch", settings.region), settings.stage, clock
         ),
@@ -100,4 +104,6 @@ def _config(settings: Settings) -> Config:
         settings.data_bucket,
         settings.default_subnet_ids,
         settings.default_security_group_ids,
+        RolesOfPeople(settings.admins, settings.members, settings.viewers),
+        settings.audit_days,
     )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-from sam_on_moto.iam import arns, policies
+from sam_on_moto.iam import arns, policies, users
 from sam_on_moto.inside.place import ACCOUNT_ID
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ PassedRoles = Callable[[str, Mapping[str, Any]], list[str]]
 class Principal:
     """The holder of one access key.
 
-    `role` is None for the user who owns the local cloud: he may do everything.
+    Without a `role` and a `user` it is the one who owns the local cloud and may do everything.
     """
 
     access_key_id: str
@@ -40,6 +40,11 @@ class Principal:
     arn: str
     role: str | None
     user_id: str
+    user: str | None = None
+
+    @property
+    def owns_all(self) -> bool:
+        return self.role is None and self.user is None
 
 
 class Denied(Exception):
@@ -101,7 +106,8 @@ class Access:
             return known
         role = role_arn.rsplit("/", maxsplit=1)[-1]
         arn = f"arn:aws:sts::{self.account_id}:assumed-role/{role}/{session}"
-        principal = self._add("ASIA", arn, role, f"AROA{role.upper()[:12]}:{session}")
+        identity = f"{users.role_id(self.account_id, role)}:{session}"
+        principal = self._add("ASIA", arn, role, identity)
         with self._lock:
             return self._issued.setdefault((role_arn, session), principal)
 
@@ -124,7 +130,13 @@ class Access:
 
     def principal(self, access_key_id: str) -> Principal | None:
         with self._lock:
-            return self._principals.get(access_key_id)
+            known = self._principals.get(access_key_id)
+        if known is not None or access_key_id.startswith("ASIA"):
+            return known
+        key = users.key_of(self.account_id, access_key_id)
+        if key is None:
+            return None
+        return Principal(access_key_id, key.secret, None, key.arn, None, key.user_id, key.user)
 
     def require(
         self,
@@ -138,9 +150,9 @@ class Access:
         The denial is logged, and kept for the status page.
         """
         documents = (
-            [*self._documents(principal.role), *self._resource_policies(resource)]
-            if principal.role
-            else []
+            []
+            if principal.owns_all
+            else [*self._documents(principal), *self._resource_policies(resource)]
         )
         self._decide(documents, principal, action, resource, context)
 
@@ -172,7 +184,7 @@ class Access:
         resource: str,
         context: policies.Context | None,
     ) -> None:
-        if principal.role is None or not self.enforce or action == "sts:GetCallerIdentity":
+        if principal.owns_all or not self.enforce or action == "sts:GetCallerIdentity":
             return
         circumstances = {
             "aws:securetransport": "true",
@@ -182,7 +194,8 @@ class Access:
         }
         try:
             verdict = policies.evaluate(documents, action, resource, circumstances)
-            if verdict == "allow" and (boundary := self._boundary(principal.role)) is not None:
+            boundary = self._boundary(principal.role) if principal.role else None
+            if verdict == "allow" and boundary is not None:
                 verdict = policies.evaluate([boundary], action, resource, circumstances)
         except policies.Unsupported as error:
             log.error("%s", error)
@@ -203,7 +216,13 @@ class Access:
         log.warning("%s", denied)
         raise denied
 
-    def _documents(self, role: str) -> list[Mapping[str, Any]]:
+    def _documents(self, principal: Principal) -> list[Mapping[str, Any]]:
+        if principal.role is not None:
+            return self._of_role(principal.role)
+        found = users.documents(self.account_id, principal.user or "")
+        return [_parsed(d if isinstance(d, str) else json.dumps(d)) for d in found]
+
+    def _of_role(self, role: str) -> list[Mapping[str, Any]]:
         from moto.iam.exceptions import NotFoundException
         from moto.iam.models import iam_backends
 

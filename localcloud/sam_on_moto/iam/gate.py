@@ -16,6 +16,7 @@ from xml.sax.saxutils import escape, unescape
 from sam_on_moto.iam import arns, policies
 from sam_on_moto.iam.access import Access, Denied, Principal
 from sam_on_moto.iam.signatures import Rejected, SignedRequest, is_presigned, verify_presigned
+from sam_on_moto.iam.trust import require_trust
 from sam_on_moto.moto_patches.pinned import replace
 from sam_on_moto.moto_patches.supported import Operations, refusal
 
@@ -122,7 +123,11 @@ def _check_service(access: Access, operations: Operations, response: Any) -> Non
         action = f"{service}:{response._get_action()}"
         if any(forbids(principal, action) for forbids in access.forbids):
             raise Denied(principal.arn, action, "*", "implicit-deny")
-        if principal.role is None or not access.enforce:
+        if service == "sts" and response._get_action() == "AssumeRole":
+            parameters = _parameters(response)
+            role, session = parameters.get("RoleArn", ""), parameters.get("RoleSessionName", "")
+            require_trust(access, principal, role, session)
+        if principal.owns_all or not access.enforce:
             return
         for demanded, resource, context in _demands(access, response, service):
             access.require(principal, demanded, resource, context)

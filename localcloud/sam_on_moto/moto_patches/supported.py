@@ -23,9 +23,11 @@ OPERATIONS: Operations = {
             DescribeEventBus DescribeRule ListEventBuses ListRules ListTargetsByRule PutEvents
         """,
         "iam": """
-            AttachRolePolicy CreatePolicy CreateRole DeletePolicy DeleteRole DeleteRolePolicy
-            GetPolicy GetPolicyVersion GetRole GetRolePolicy ListAttachedRolePolicies ListPolicies
-            ListRolePolicies ListRoles PutRolePolicy TagPolicy
+            AttachRolePolicy AttachUserPolicy CreateAccessKey CreatePolicy CreateRole CreateUser
+            DeleteAccessKey DeletePolicy DeleteRole DeleteRolePolicy DeleteUser DeleteUserPolicy
+            GetPolicy GetPolicyVersion GetRole GetRolePolicy GetUser GetUserPolicy ListAccessKeys
+            ListAttachedRolePolicies ListPolicies ListRolePolicies ListRoles ListUserPolicies
+            ListUsers PutRolePolicy PutUserPolicy TagPolicy UpdateAccessKey
         """,
         "lambda": "Invoke",
         "logs": """

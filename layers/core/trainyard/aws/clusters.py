@@ -162,7 +162,11 @@ def _attributes(cluster: Cluster) -> dict[str, Value]:
         "gsi1pk": text(_DELETED if cluster.status == "Deleted" else _ACTIVE),
         "gsi1sk": text(f"{stamp(cluster.created_at)}#{cluster.name}"),
         **listing.attributes(
-            name=cluster.name, status=cluster.status, cluster=cluster.name, labels=cluster.labels
+            name=cluster.name,
+            status=cluster.status,
+            cluster=cluster.name,
+            labels=cluster.labels,
+            created_by=cluster.created_by,
         ),
     }
 

@@ -89,5 +89,10 @@ def _attributes(filesystem: Filesystem) -> dict[str, Value]:
         "version": number(filesystem.version),
         "gsi1pk": text(_DELETED if filesystem.status == "Deleted" else _ACTIVE),
         "gsi1sk": text(f"{stamp(filesystem.created_at)}#{filesystem.name}"),
-        **listing.attributes(name=filesystem.name, status=filesystem.status, cluster=""),
+        **listing.attributes(
+            name=filesystem.name,
+            status=filesystem.status,
+            cluster="",
+            created_by=filesystem.created_by,
+        ),
     }

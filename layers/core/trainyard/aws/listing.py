@@ -18,6 +18,7 @@ from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.listing import Wanted, matches
 from trainyard.domain.records import Cluster, Run
 from trainyard.ports import Page
+from trainyard_contracts.people import Person
 
 INDEX = "listed"
 #: DynamoDB's answers that one request may read of a partition; each has 1 MB at most.
@@ -44,10 +45,19 @@ class Found(NamedTuple):
 
 
 def attributes(
-    *, name: str, status: str, cluster: str, labels: Mapping[str, str] | None = None
+    *,
+    name: str,
+    status: str,
+    cluster: str,
+    labels: Mapping[str, str] | None = None,
+    created_by: Person | None,
 ) -> dict[str, Value]:
     """What the index holds of a record beside its keys."""
+    person = (
+        {"id": created_by.id, "arn": created_by.arn, "name": created_by.name} if created_by else {}
+    )
     return {
+        "createdBy": {"M": {key: text(value) for key, value in person.items()}},
         "name": text(name),
         "status": text(status),
         "cluster": text(cluster),
@@ -179,6 +189,14 @@ def _conditions(wanted: Wanted) -> tuple[list[str], dict[str, str], dict[str, Va
     if wanted.cluster:
         names["#cluster"], values[":cluster"] = "cluster", text(wanted.cluster)
         conditions.append("#cluster = :cluster")
+    if wanted.owner is not None:  # its id may not be known; the record says which is right
+        names |= {"#by": "createdBy", "#id": "id", "#arn": "arn"}
+        values |= {":id": text(wanted.owner.id), ":arn": text(wanted.owner.arn)}
+        conditions.append("(#by.#id = :id OR #by.#arn = :arn)")
+    if wanted.created_by:
+        names |= {"#by": "createdBy", "#name": "name", "#arn": "arn"}
+        values[":by"] = text(wanted.created_by)
+        conditions.append("(#by.#name = :by OR #by.#arn = :by)")
     for at, (key, value) in enumerate(wanted.labels):
         names |= {"#labels": "labels", f"#label{at}": key}
         if value is None:

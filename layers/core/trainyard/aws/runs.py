@@ -274,7 +274,11 @@ def _run_item(run: Run) -> Item:
         "gsi1pk": text(_ENDED if run.terminal else _ACTIVE),
         "gsi1sk": text(f"{stamp(run.created_at)}#{run.id}"),
         **listing.attributes(
-            name=run.name, status=run.status, cluster=run.cluster_name, labels=run.labels
+            name=run.name,
+            status=run.status,
+            cluster=run.cluster_name,
+            labels=run.labels,
+            created_by=run.created_by,
         ),
     }
 

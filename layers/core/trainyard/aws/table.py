@@ -14,6 +14,8 @@
     beat#<name>       <at>#<event id>            a heartbeat, TTL 7 days
     filesystem#<name> filesystem                 a filesystem (doc, version)
     wait#<owner>      wait                       a machine's task token
+    audit#<month>     <at>#<entry id>            who changed what, TTL
+    audit-id#<id>     once                       makes the same entry id a no-op, TTL
 
 The index has these keys:
 

@@ -61,6 +61,12 @@ class MethodNotAllowed(TrainyardError):
     next_step = "See docs/openapi.json for the methods of each path."
 
 
+class Forbidden(TrainyardError):
+    code = "not-allowed"
+    title = "You may not do that"
+    next_step = "Ask an admin of this stack; docs/people.md says who may what."
+
+
 class NotFound(TrainyardError):
     """A person reads the title and then the detail: the detail only adds what was asked for."""
 
@@ -327,7 +333,7 @@ CODES: frozenset[str] = frozenset({
     "cluster-not-found", "node-not-found", "idempotency-conflict", "conflict", "wrong-state",
     "run-finished", "run-active", "not-exported", "cluster-exists", "cluster-in-use",
     "backend-rejected", "no-capacity", "node-unreachable", "session-encrypted", "throttled",
-    "method-not-allowed", "upload-incomplete", "internal",
+    "method-not-allowed", "not-allowed", "upload-incomplete", "internal",
     "filesystem-not-found", "filesystem-exists", "filesystem-in-use",
     "filesystem-holds-only-copy", "precondition-failed", "run-ambiguous",
 })  # fmt: skip

@@ -29,6 +29,7 @@ from trainyard_contracts.events import (
     NodesChanged,
     RunEvent,
 )
+from trainyard_contracts.people import Person
 
 F = TypeVar("F", bound=Fact)
 #: completed: the program ended well everywhere. failed: it did not. host-lost: a node, or AWS
@@ -147,18 +148,22 @@ class CancelRequested(Fact):
     """A person wants this life of the run to end."""
 
     life: int
+    by: Person | None = None
+    reason: str = ""
 
 
 class ExportRequested(Fact):
     """A person wants an export of what this life has so far."""
 
     life: int
+    by: Person | None = None
 
 
 class ResumeRequested(Fact):
     """A person gave the ended run another life."""
 
     life: int
+    by: Person | None = None
 
 
 class UnsavedRun(Fact):

@@ -13,6 +13,7 @@ from trainyard.domain.records import Problem, Record, TimelineEntry
 from trainyard_contracts.cluster_parts import Mountable
 from trainyard_contracts.filesystems import REPORTS, FilesystemSpec
 from trainyard_contracts.inputs import S3Prefix
+from trainyard_contracts.people import Person
 
 FilesystemStatus = Literal[
     "Pending",
@@ -44,6 +45,12 @@ class Filesystem(Record):
     generation: int = 1
     version: int = 0
     created_at: datetime
+    created_by: Person | None = Field(
+        default=None, description="whose it is; null: an older version did not keep it"
+    )
+    shared_with: list[str] = Field(
+        default_factory=list, description="patterns of ARNs of others who may change it"
+    )
     updated_at: datetime
     create_requested_at: datetime | None = Field(
         default=None, description="from here on there may be one at AWS, though no id is known"

@@ -9,7 +9,8 @@ from typing import Literal
 from trainyard.domain.archive_records import AskedBy, FilesystemExport
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.problems import problem
-from trainyard.domain.words import counted
+from trainyard.domain.words import counted, who
+from trainyard_contracts.people import Person
 
 #: Of `SeenFilesystem`, `SeenLink` and `SeenTask`: FSx's own words, as far as they decide anything.
 Life = Literal["coming", "there", "broken", "going"]
@@ -48,12 +49,14 @@ def in_progress(filesystem: Filesystem) -> bool:
     return filesystem.export is not None and not filesystem.export.over
 
 
-def asked_for(filesystem: Filesystem, now: datetime, asked_by: AskedBy) -> Filesystem:
+def asked_for(
+    filesystem: Filesystem, now: datetime, asked_by: AskedBy, *, by: Person | None = None
+) -> Filesystem:
     """The same with a new export."""
     number = filesystem.export.number + 1 if filesystem.export else 1
     made = FilesystemExport(number=number, asked_by=asked_by, requested_at=now)
     words = {
-        "person": "An export was asked for.",
+        "person": f"{who(by)} asked for an export.",
         "schedule": f"It is {filesystem.spec.nightly_export}: what changed is exported.",
         "deletion": "It is to be deleted: what it holds is exported first.",
     }

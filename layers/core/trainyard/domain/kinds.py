@@ -12,6 +12,7 @@ from typing import Any
 from trainyard.domain import facts
 from trainyard.domain.records import WaitKind
 from trainyard.domain.words import (
+    because,
     counted,
     describe,
     duration,
@@ -21,6 +22,7 @@ from trainyard.domain.words import (
     size,
     taken_back_sentence,
     waiting_sentence,
+    who,
     whose,
 )
 from trainyard_contracts import events, places
@@ -256,6 +258,10 @@ def _health(event: facts.NodeHealth) -> str:
     return f"AWS's health agent says {judged}; its repair action: {event.repair_action}."
 
 
+def _cancelled(fact: facts.CancelRequested) -> str:
+    return f"{who(fact.by)} asked to cancel the run.{because(fact.reason)}"
+
+
 def _kind(text: Callable[[Any], str], *wakes: WaitKind) -> Kind:
     return Kind(text, frozenset(wakes))
 
@@ -309,9 +315,7 @@ KINDS: dict[type[Fact], Kind] = {
         "teardown",
         "deleted",
     ),
-    facts.CancelRequested: _kind(
-        lambda _: "A person asked to cancel the run.", "cluster", "outcome", "export"
-    ),
-    facts.ExportRequested: _kind(lambda _: "A person asked for an export.", "outcome"),
-    facts.ResumeRequested: _kind(lambda _: "A person resumed the run."),
+    facts.CancelRequested: _kind(_cancelled, "cluster", "outcome", "export"),
+    facts.ExportRequested: _kind(lambda fact: f"{who(fact.by)} asked for an export.", "outcome"),
+    facts.ResumeRequested: _kind(lambda fact: f"{who(fact.by)} resumed the run."),
 }

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
 
+from trainyard_contracts.people import Person
+
 Order = Literal["newest", "oldest"]
 
 
@@ -17,7 +19,7 @@ class Wanted:
 
     `labels` are pairs of key and value; with None any value will do. A `name` that ends in * means
     all names that begin so; * is in no name. `since` is the first moment of creation, `until` the
-    first after it.
+    first after it. `owner` is the very person, `created_by` a name or an ARN.
     """
 
     statuses: frozenset[str] = frozenset()
@@ -26,6 +28,8 @@ class Wanted:
     cluster: str = ""
     since: datetime | None = None
     until: datetime | None = None
+    owner: Person | None = None
+    created_by: str = ""
     order: Order = "newest"
 
     @property
@@ -40,7 +44,14 @@ class Wanted:
     @property
     def filters(self) -> bool:
         """Whether it asks for more than a time and an order."""
-        return bool(self.statuses or self.labels or self.name or self.cluster)
+        return bool(
+            self.statuses
+            or self.labels
+            or self.name
+            or self.cluster
+            or self.owner
+            or self.created_by
+        )
 
     @property
     def digest(self) -> str:
@@ -52,6 +63,8 @@ class Wanted:
             self.cluster,
             self.since and self.since.timestamp(),
             self.until and self.until.timestamp(),
+            self.owner and [self.owner.id, self.owner.arn],
+            self.created_by,
             self.order,
         ]
         return json.dumps(parts)
@@ -69,6 +82,8 @@ class Listed(Protocol):
     def status(self) -> str: ...
     @property
     def created_at(self) -> datetime: ...
+    @property
+    def created_by(self) -> Person | None: ...
 
 
 def matches(wanted: Wanted, record: Listed) -> bool:
@@ -86,6 +101,15 @@ def matches(wanted: Wanted, record: Listed) -> bool:
             or (record.name == wanted.name if begins is None else record.name.startswith(begins))
         )
         and (not wanted.cluster or getattr(record, "cluster_name", record.name) == wanted.cluster)
+        and _by(wanted, record.created_by)
         and (wanted.since is None or record.created_at >= wanted.since)
         and (wanted.until is None or record.created_at < wanted.until)
     )
+
+
+def _by(wanted: Wanted, person: Person | None) -> bool:
+    if wanted.owner is not None and (person is None or not wanted.owner.same_as(person)):
+        return False
+    if not wanted.created_by:
+        return True
+    return person is not None and wanted.created_by in (person.name, person.arn)

@@ -13,6 +13,7 @@ from trainyard.domain.states import NodeState
 from trainyard_contracts import places
 from trainyard_contracts.base import Lenient
 from trainyard_contracts.cluster_specs import ClusterSpec
+from trainyard_contracts.people import Person
 from trainyard_contracts.specs import RunSpec
 
 RunStatus = Literal[
@@ -228,6 +229,13 @@ class Run(Record):
     )
     version: int = 0
     created_at: datetime
+    created_by: Person | None = Field(
+        default=None, description="whose it is; null: an older version did not keep it"
+    )
+    shared_with: list[str] = Field(
+        default_factory=list, description="patterns of ARNs of others who may change it"
+    )
+    cancelled_by: Person | None = Field(default=None, description="of this life")
     updated_at: datetime
     opened_at: datetime | None = Field(default=None, description="when this life began")
     finished_at: datetime | None = None
@@ -394,6 +402,7 @@ class ClusterChange(Record):
         default=None, description="known while the fleet is started again"
     )
     reason: str = Field(default="", description="what it waits for, or why it ended so")
+    asked_by: Person | None = None
 
     @property
     def over(self) -> bool:
@@ -412,6 +421,14 @@ class Cluster(Record):
     generation: int = 1
     version: int = 0
     created_at: datetime
+    created_by: Person | None = Field(
+        default=None,
+        description="whose it is; null: an older version did not keep it. A run's own cluster is "
+        "that of the run's owner, whatever is here",
+    )
+    shared_with: list[str] = Field(
+        default_factory=list, description="patterns of ARNs of others who may change it"
+    )
     updated_at: datetime
     arn: str | None = None
     owner_run: str | None = Field(
@@ -451,6 +468,7 @@ class Cluster(Record):
     delete_forced: bool = Field(
         default=False, description="a person gave up what only it holds, and people's jobs on it"
     )
+    deleted_by: Person | None = Field(default=None, description="who asked for its deletion")
     archive: Archive | None = Field(
         default=None, description="of its own filesystem, where the spec names an archive"
     )

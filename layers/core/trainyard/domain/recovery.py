@@ -25,6 +25,7 @@ from trainyard.domain.records import (
     Problem,
     Run,
 )
+from trainyard.domain.words import because
 from trainyard_contracts.events import ExportFinished, Fact, NodeUnhealthy
 
 #: So long after its cluster's own deadline the run gives up too. The cluster's machine goes first,
@@ -110,7 +111,9 @@ def _cancelled(draft: Draft) -> None:
         (fact for fact in draft.book.of(CancelRequested) if fact.life == draft.run.life), None
     )
     if request is not None:
-        reason = "Cancelled by a person."
+        by = request.by.name if request.by is not None else "a person"
+        reason = f"Cancelled by {by}.{because(request.reason)}"
+        draft.change(cancelled_by=request.by)
         draft.stop("cancelled", reason, problem("cancelled", reason))
         draft.note(
             f"cancel-{request.id}",

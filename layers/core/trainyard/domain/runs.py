@@ -53,6 +53,7 @@ def reopened(run: Run, now: datetime, *, outcome: Outcome | None, reason: str) -
         export=None,
         cluster_generation=None if outcome is None else run.cluster_generation,
         teardown_refused="",
+        cancelled_by=None,
         cluster_deleted=False,
         waiting_since=None,
         stopping_since=None,

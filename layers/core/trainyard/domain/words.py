@@ -6,12 +6,23 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from trainyard_contracts.events import AttemptQueued, JobAhead, NodeEvidence
+from trainyard_contracts.people import Person
 
 
 def listed(names: Sequence[str], most: int = 16) -> str:
     """'a, b', and of more than a person reads how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def who(person: Person | None) -> str:
+    """As a sentence begins or goes on; older versions did not keep who it was."""
+    return "A person" if person is None else person.name
+
+
+def because(reason: str) -> str:
+    """' Reason: ...' after a sentence, or '' where nobody gave one."""
+    return f" Reason: {reason}" if reason else ""
 
 
 def size(count: int) -> str:

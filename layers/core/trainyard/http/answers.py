@@ -11,6 +11,7 @@ from trainyard.http.problems import MEDIA_TYPE, ProblemDetails
 
 _PROBLEMS = {
     400: "The request is not valid, or its page token belongs to another query",
+    403: "The person may not do this; the detail says whose it is, or which role is needed",
     404: "There is no such run, cluster, filesystem, node or upload",
     409: "It conflicts with the state of things; the code says how",
     412: "It is not in the state that If-Match names; read it again",

@@ -11,8 +11,10 @@ from aws_lambda_powertools.event_handler.exceptions import NotFoundError
 from aws_lambda_powertools.event_handler.middlewares import NextMiddleware
 from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValidationError
 
+from trainyard.app.people.on_behalf import OnBehalf
 from trainyard.domain.errors import MethodNotAllowed, NotFound, TrainyardError
-from trainyard.http import clusters, filesystems, nodes, runs, uploads
+from trainyard.http import clusters, filesystems, nodes, people, runs, uploads
+from trainyard.http.callers import caller_of
 from trainyard.http.problems import internal_response, invalid_request, problem_response
 from trainyard.http.requests import check_parameters, parse_object, readable
 from trainyard.ports import Ports
@@ -30,8 +32,8 @@ class Api:
         self.resolver = APIGatewayHttpResolver(
             enable_validation=True, json_body_deserializer=parse_object
         )
-        self.resolver.use([_refuse_unknown_parameters])
-        for resource in (runs, clusters, filesystems, nodes, uploads):
+        self.resolver.use([_refuse_unknown_parameters, _only_with_a_role(ports)])
+        for resource in (people, runs, clusters, filesystems, nodes, uploads):
             self.resolver.include_router(resource.routes(ports))
         self.resolver.exception_handler(TrainyardError)(problem_response)
         self.resolver.exception_handler(RequestValidationError)(
@@ -96,6 +98,23 @@ def _refuse_unknown_parameters(
         if given:
             check_parameters(given, {field.alias for field in route.dependant.query_params})
     return next_middleware(app)
+
+
+#: Shows one without a role that they have none.
+_FOR_EVERY_SIGNER = "/v1/whoami"
+Middleware = Callable[[APIGatewayHttpResolver, NextMiddleware], Response[str]]
+
+
+def _only_with_a_role(ports: Callable[[], Ports]) -> Middleware:
+    """Who has no role reads nothing; what each change needs, the use cases say."""
+
+    def check(app: APIGatewayHttpResolver, next_middleware: NextMiddleware) -> Response[str]:
+        caller = caller_of(app.current_event.raw_event)
+        if app.current_event.path != _FOR_EVERY_SIGNER:
+            OnBehalf(ports(), caller).check_reads()
+        return next_middleware(app)
+
+    return check
 
 
 def _gateway_answer(response: Response[str]) -> dict[str, Any]:

@@ -9,17 +9,17 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body, Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
-from trainyard.app.clusters.change_cluster import start_fleet, stop_fleet, update_cluster
-from trainyard.app.clusters.create_cluster import create_cluster
-from trainyard.app.clusters.delete_cluster import delete_cluster
-from trainyard.app.clusters.labelled import check_version, label_cluster
+from trainyard.app.clusters.labelled import check_version
 from trainyard.app.runs.dry_run import dry_run_cluster, dry_run_update
 from trainyard.domain.records import Cluster
 from trainyard.http.answers import answer, documented
+from trainyard.http.callers import asking
 from trainyard.http.etags import ETAG_HEADER, IfMatch, IfNoneMatch, fresh, version_of
 from trainyard.http.filters import (
     ClusterStatuses,
+    CreatedBy,
     Label,
+    Mine,
     NameAsked,
     Ordered,
     Since,
@@ -29,6 +29,7 @@ from trainyard.http.filters import (
 from trainyard.http.identifiers import ClusterPath, IdempotencyKey
 from trainyard.http.identifiers import cluster_name as known
 from trainyard.http.paging import DEFAULT_LIMIT, Limit, NextToken
+from trainyard.http.people import Reason
 from trainyard.http.views import ClusterPage, ClusterSummary, ClusterView, PlanView
 from trainyard.ports import Ports
 from trainyard_contracts.cluster_specs import ClusterSpec
@@ -36,12 +37,13 @@ from trainyard_contracts.labels import LabelChanges
 
 TAGS = ["clusters"]
 _CREATED = documented(
-    202, ClusterView, "Accepted; follow the cluster", 409, 413, 415, 422, also={200: PlanView}
+    202, ClusterView, "Accepted; follow the cluster", 403, 409, 413, 415, 422, also={200: PlanView}
 )
 _UPDATED = documented(
     202,
     ClusterView,
     "Accepted; follow the cluster's change",
+    403,
     404,
     409,
     412,
@@ -50,7 +52,7 @@ _UPDATED = documented(
     422,
     also={200: PlanView},
 )
-_FLEET = documented(202, ClusterView, "Accepted; follow the cluster's change", 404, 409, 412)
+_FLEET = documented(202, ClusterView, "Accepted; follow the cluster's change", 403, 404, 409, 412)
 DryRun = Annotated[bool, Query(description="answer with the plan and do nothing")]
 GiveUpJobs = Annotated[bool, Query(description="end people's jobs on it, too; never an active run")]
 Force = Annotated[
@@ -91,9 +93,13 @@ def _verbs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         responses=_FLEET,
     )
     def stop(
-        cluster_name: ClusterPath, force: GiveUpJobs = False, if_match: IfMatch = None
+        cluster_name: ClusterPath,
+        force: GiveUpJobs = False,
+        reason: Reason = "",
+        if_match: IfMatch = None,
     ) -> Response[str]:
-        return _accepted(stop_fleet(ports(), _meant(ports(), cluster_name, if_match), force=force))
+        name = _meant(ports(), cluster_name, if_match)
+        return _accepted(asking(router, ports).stop_fleet(name, force=force, reason=reason))
 
     @router.post(
         "/v1/clusters/<clusterName>:start",
@@ -103,7 +109,8 @@ def _verbs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         responses=_FLEET,
     )
     def start(cluster_name: ClusterPath, if_match: IfMatch = None) -> Response[str]:
-        return _accepted(start_fleet(ports(), _meant(ports(), cluster_name, if_match)))
+        name = _meant(ports(), cluster_name, if_match)
+        return _accepted(asking(router, ports).start_fleet(name))
 
 
 def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
@@ -121,7 +128,8 @@ def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
     ) -> Response[str]:
         if dryrun:
             return answer(PlanView.of_plan(dry_run_cluster(ports(), spec)))
-        return _accepted(create_cluster(ports(), spec, idempotency_key=idempotency_key))
+        asker = asking(router, ports)
+        return _accepted(asker.create_cluster(spec, idempotency_key=idempotency_key))
 
     @router.get(
         "/v1/clusters",
@@ -138,10 +146,14 @@ def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
         name: NameAsked = None,
         since: Since = None,
         until: Until = None,
+        mine: Mine = False,
+        created_by: CreatedBy = None,
         order: Ordered = "newest",
     ) -> Response[str]:
         asked = wanted(
             router.current_event.raw_query_string,
+            owner=asking(router, ports).person if mine else None,
+            created_by=created_by,
             statuses=status,
             name=name,
             since=since,
@@ -172,7 +184,7 @@ def _one(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         tags=TAGS,
         operation_id="labelCluster",
         summary="Set labels of a cluster, or take them away; the others stay",
-        responses=documented(200, ClusterView, "The cluster", 404, 409, 412, 413, 415),
+        responses=documented(200, ClusterView, "The cluster", 403, 404, 409, 412, 413, 415),
     )
     def label(
         cluster_name: ClusterPath,
@@ -180,7 +192,7 @@ def _one(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         if_match: IfMatch = None,
     ) -> Response[str]:
         name, version = known(cluster_name), version_of(if_match)
-        cluster = label_cluster(ports(), name, changes.labels, version=version)
+        cluster = asking(router, ports).label_cluster(name, changes.labels, version=version)
         return answer(ClusterView.of(cluster))
 
     @router.put(
@@ -199,17 +211,20 @@ def _one(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         name = _meant(ports(), cluster_name, if_match)
         if dryrun:
             return answer(PlanView.of_plan(dry_run_update(ports(), name, spec)))
-        return _accepted(update_cluster(ports(), name, spec))
+        return _accepted(asking(router, ports).update_cluster(name, spec))
 
     @router.delete(
         "/v1/clusters/<clusterName>",
         tags=TAGS,
         operation_id="deleteCluster",
         summary="Delete a cluster that nobody uses",
-        responses=documented(202, ClusterView, "Accepted; follow the cluster", 404, 409, 412),
+        responses=documented(202, ClusterView, "Accepted; follow the cluster", 403, 404, 409, 412),
     )
     def delete(
-        cluster_name: ClusterPath, force: Force = False, if_match: IfMatch = None
+        cluster_name: ClusterPath,
+        force: Force = False,
+        reason: Reason = "",
+        if_match: IfMatch = None,
     ) -> Response[str]:
         name = _meant(ports(), cluster_name, if_match)
-        return _accepted(delete_cluster(ports(), name, force=force))
+        return _accepted(asking(router, ports).delete_cluster(name, force=force, reason=reason))

@@ -14,6 +14,7 @@ from trainyard.domain.archive_records import AskedBy, FilesystemExport
 from trainyard.domain.filesystem_records import FilesystemStatus
 from trainyard.http.views import Problem, TimelineEntry, View
 from trainyard_contracts.filesystems import FilesystemSpec
+from trainyard_contracts.people import Person
 
 
 class FilesystemExportView(View):
@@ -46,6 +47,8 @@ class FilesystemSummary(View):
     status: FilesystemStatus
     generation: int
     created_at: datetime
+    created_by: Person | None = Field(description="whose it is; null: not known")
+    shared_with: list[str] = Field(description="patterns of ARNs of others who may change it")
     updated_at: datetime
     available_at: datetime | None
     delete_requested_at: datetime | None

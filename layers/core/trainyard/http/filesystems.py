@@ -9,11 +9,11 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body, Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
-from trainyard.app.filesystems.create_filesystem import create_filesystem, plan_filesystem
-from trainyard.app.filesystems.delete_filesystem import delete_filesystem, export_filesystem
+from trainyard.app.filesystems.create_filesystem import plan_filesystem
 from trainyard.app.filesystems.show_filesystem import show_filesystem, shown
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.http.answers import answer, documented
+from trainyard.http.callers import asking
 from trainyard.http.filesystem_views import (
     FilesystemPage,
     FilesystemPlanView,
@@ -21,7 +21,9 @@ from trainyard.http.filesystem_views import (
     FilesystemView,
 )
 from trainyard.http.filters import (
+    CreatedBy,
     FilesystemStatuses,
+    Mine,
     NameAsked,
     Ordered,
     Since,
@@ -39,12 +41,13 @@ _CREATED = documented(
     202,
     FilesystemView,
     "Accepted; follow the filesystem",
+    403,
     409,
     413,
     415,
     also={200: FilesystemPlanView},
 )
-_CHANGED = documented(202, FilesystemView, "Accepted; follow the filesystem", 404, 409)
+_CHANGED = documented(202, FilesystemView, "Accepted; follow the filesystem", 403, 404, 409)
 Discard = Annotated[
     bool,
     Query(description="give up what it holds; needs a reason, which the timeline keeps"),
@@ -78,7 +81,8 @@ def _verbs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         responses=_CHANGED,
     )
     def export(filesystem_name: FilesystemPath) -> Response[str]:
-        return _accepted(ports(), export_filesystem(ports(), known(filesystem_name)))
+        exported = asking(router, ports).export_filesystem(known(filesystem_name))
+        return _accepted(ports(), exported)
 
 
 def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
@@ -96,7 +100,7 @@ def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
     ) -> Response[str]:
         if dryrun:
             return answer(FilesystemPlanView.of_plan(plan_filesystem(ports(), spec)))
-        made = create_filesystem(ports(), spec, idempotency_key=idempotency_key)
+        made = asking(router, ports).create_filesystem(spec, idempotency_key=idempotency_key)
         return _accepted(ports(), made)
 
     @router.get(
@@ -113,9 +117,21 @@ def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
         name: NameAsked = None,
         since: Since = None,
         until: Until = None,
+        mine: Mine = False,
+        created_by: CreatedBy = None,
         order: Ordered = "newest",
     ) -> Response[str]:
-        asked = wanted("", statuses=status, name=name, since=since, until=until, order=order)
+        owner = asking(router, ports).person if mine else None
+        asked = wanted(
+            "",
+            owner=owner,
+            created_by=created_by,
+            statuses=status,
+            name=name,
+            since=since,
+            until=until,
+            order=order,
+        )
         page = ports().filesystems.list(limit=limit, token=next_token, wanted=asked)
         found = [FilesystemSummary.of_record(one) for one in page.items]
         return answer(FilesystemPage.made(filesystems=found, next_token=page.next_token))
@@ -143,5 +159,6 @@ def _one(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
     def delete(
         filesystem_name: FilesystemPath, discard: Discard = False, reason: Reason = None
     ) -> Response[str]:
-        gone = delete_filesystem(ports(), known(filesystem_name), discard=discard, reason=reason)
+        asker = asking(router, ports)
+        gone = asker.delete_filesystem(known(filesystem_name), discard=discard, reason=reason)
         return _accepted(ports(), gone)

@@ -15,6 +15,7 @@ from trainyard.domain.filesystem_records import FilesystemStatus
 from trainyard.domain.listing import Order, Wanted
 from trainyard.domain.records import ClusterStatus, RunStatus
 from trainyard_contracts.labels import label_key, label_value
+from trainyard_contracts.people import Person
 
 #: Labels and statuses of one request: DynamoDB's filter has at most 4 KB.
 MOST_LABELS_ASKED = 10
@@ -62,6 +63,16 @@ Since = Annotated[
 Until = Annotated[
     AwareDatetime | None, Query(description="only what was created before this time (RFC 3339)")
 ]
+Mine = Annotated[bool, Query(description="only what belongs to the signer of the request")]
+CreatedBy = Annotated[
+    str | None,
+    Query(
+        alias="createdBy",
+        min_length=1,
+        max_length=300,
+        description="only what belongs to the person with this name or ARN",
+    ),
+]
 Ordered = Annotated[Order, Query(description="which comes first, by the time of creation")]
 
 
@@ -96,6 +107,8 @@ def wanted(
     cluster: str | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
+    owner: Person | None = None,
+    created_by: str | None = None,
     order: Order = "newest",
 ) -> Wanted:
     """What the query asks for. Raises InvalidRequest."""
@@ -106,6 +119,8 @@ def wanted(
         cluster=cluster or "",
         since=since and since.astimezone(timezone.utc),
         until=until and until.astimezone(timezone.utc),
+        owner=owner,
+        created_by=created_by or "",
         order=order,
     )
 

@@ -8,14 +8,15 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
 from trainyard.app.clusters.list_nodes import list_nodes
-from trainyard.app.clusters.node_operations import reboot_node, replace_node
 from trainyard.http.answers import answer, documented
+from trainyard.http.callers import asking
 from trainyard.http.identifiers import ClusterPath, InstancePath, cluster_name, instance_id
+from trainyard.http.people import Reason
 from trainyard.http.views import BatchView, NodeList
 from trainyard.ports import BatchResult, Ports
 
 TAGS = ["nodes"]
-_ACTION = documented(202, BatchView, "What the backend accepted", 404, 409, 429)
+_ACTION = documented(202, BatchView, "What the backend accepted", 403, 404, 409, 429)
 
 
 def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
@@ -29,8 +30,9 @@ def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
         responses=_ACTION,
         summary="Replace a node by a new instance",
     )
-    def replace(cluster: ClusterPath, instance: InstancePath) -> Response[str]:
-        result = replace_node(ports(), cluster_name(cluster), instance_id(instance))
+    def replace(cluster: ClusterPath, instance: InstancePath, reason: Reason = "") -> Response[str]:
+        asker, node = asking(router, ports), instance_id(instance)
+        result = asker.replace_node(cluster_name(cluster), node, reason=reason)
         return _accepted(result, cluster)
 
     @router.post(
@@ -40,8 +42,9 @@ def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
         responses=_ACTION,
         summary="Reboot a node",
     )
-    def reboot(cluster: ClusterPath, instance: InstancePath) -> Response[str]:
-        result = reboot_node(ports(), cluster_name(cluster), instance_id(instance))
+    def reboot(cluster: ClusterPath, instance: InstancePath, reason: Reason = "") -> Response[str]:
+        asker, node = asking(router, ports), instance_id(instance)
+        result = asker.reboot_node(cluster_name(cluster), node, reason=reason)
         return _accepted(result, cluster)
 
     @router.get(

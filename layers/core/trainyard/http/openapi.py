@@ -64,11 +64,10 @@ def _responses(responses: dict[str, Any]) -> dict[str, Any]:
         for status, response in responses.items()
         if not _is_the_resolvers(response)
     }
-    kept["403"] = {
-        "description": (
-            "The gateway refuses the request: no signature, a wrong one, or no permission"
-        )
-    }
+    kept["403"] = _problem(
+        "The gateway refuses the request (no signature, a wrong one, no permission; its answer is "
+        '{"message": ...}), or the person may not do this (code not-allowed)'
+    )
     for status, description in _WITHOUT_A_ROUTE.items():
         kept.setdefault(status, _problem(description))
     return dict(sorted(kept.items()))

@@ -24,6 +24,7 @@ STATUS: dict[type[Exception], int] = {
     UnsupportedMediaType: 415,
     e.BodyTooLarge: 413,
     e.InvalidRequest: 400,
+    e.Forbidden: 403,
     e.NotFound: 404,
     e.MethodNotAllowed: 405,
     e.ConflictError: 409,

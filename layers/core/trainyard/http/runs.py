@@ -10,24 +10,22 @@ from aws_lambda_powertools.event_handler.openapi.params import Body, Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
 from trainyard.app.clusters.labelled import check_version
-from trainyard.app.runs.cancel_run import cancel_run
 from trainyard.app.runs.dry_run import dry_run_run
-from trainyard.app.runs.label_run import label_run
 from trainyard.app.runs.list_outputs import list_outputs, uri
 from trainyard.app.runs.rank_logs import Whose
 from trainyard.app.runs.read_logs import read_logs
 from trainyard.app.runs.read_metrics import read_metrics
 from trainyard.app.runs.read_sync import latest_sync
-from trainyard.app.runs.request_export import request_export
-from trainyard.app.runs.resume_run import resume_run
 from trainyard.app.runs.show_run import show_run
-from trainyard.app.runs.submit_run import submit_run
 from trainyard.domain.advice import copied
 from trainyard.domain.records import Run
 from trainyard.http.answers import answer, documented
+from trainyard.http.callers import asking
 from trainyard.http.etags import ETAG_HEADER, IfMatch, IfNoneMatch, fresh, version_of
 from trainyard.http.filters import (
+    CreatedBy,
     Label,
+    Mine,
     NameAsked,
     Ordered,
     RunStatuses,
@@ -38,6 +36,7 @@ from trainyard.http.filters import (
 from trainyard.http.identifiers import IdempotencyKey, RunPath, run_to_change
 from trainyard.http.identifiers import run_id as known
 from trainyard.http.paging import DEFAULT_LIMIT, Limit, NextToken, WholeNumber
+from trainyard.http.people import Reason
 from trainyard.http.views import (
     Checkpoint,
     CheckpointPage,
@@ -59,7 +58,7 @@ from trainyard_contracts.labels import LabelChanges
 from trainyard_contracts.specs import RunSpec
 
 TAGS = ["runs"]
-_VERB = documented(202, RunView, "Accepted; follow the run", 404, 409, 412)
+_VERB = documented(202, RunView, "Accepted; follow the run", 403, 404, 409, 412)
 
 
 def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
@@ -103,8 +102,9 @@ def _verbs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         responses=_VERB,
         summary="Cancel: stop the job, export what is whole, delete the run's own cluster",
     )
-    def cancel(run_id: RunPath, if_match: IfMatch = None) -> Response[str]:
-        return _accepted(ports(), cancel_run(ports(), _meant(ports(), run_id, if_match)))
+    def cancel(run_id: RunPath, reason: Reason = "", if_match: IfMatch = None) -> Response[str]:
+        meant = _meant(ports(), run_id, if_match)
+        return _accepted(ports(), asking(router, ports).cancel_run(meant, reason=reason))
 
     @router.post(
         "/v1/runs/<runId>:resume",
@@ -123,10 +123,12 @@ def _verbs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
                 "lost: DNS name/mount name; what was synced (export.everySeconds) is brought there",
             ),
         ] = None,
+        reason: Reason = "",
         if_match: IfMatch = None,
     ) -> Response[str]:
         meant = _meant(ports(), run_id, if_match)
-        return _accepted(ports(), resume_run(ports(), meant, filesystem))
+        run = asking(router, ports).resume_run(meant, filesystem, reason=reason)
+        return _accepted(ports(), run)
 
     @router.post(
         "/v1/runs/<runId>:export",
@@ -136,7 +138,8 @@ def _verbs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         summary="Export checkpoints and the final model to S3 now",
     )
     def export(run_id: RunPath, if_match: IfMatch = None) -> Response[str]:
-        return _accepted(ports(), request_export(ports(), _meant(ports(), run_id, if_match)))
+        meant = _meant(ports(), run_id, if_match)
+        return _accepted(ports(), asking(router, ports).export_run(meant))
 
 
 def _submission(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
@@ -146,7 +149,7 @@ def _submission(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
         operation_id="submitRun",
         summary="Submit a run, or with dryrun=true see exactly what it would do",
         responses=documented(
-            202, RunView, "Accepted; follow the run", 409, 413, 415, 422, also={200: PlanView}
+            202, RunView, "Accepted; follow the run", 403, 409, 413, 415, 422, also={200: PlanView}
         ),
     )
     def submit(
@@ -156,7 +159,8 @@ def _submission(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
     ) -> Response[str]:
         if dryrun:
             return answer(PlanView.of_plan(dry_run_run(ports(), spec)))
-        return _accepted(ports(), submit_run(ports(), spec, idempotency_key=idempotency_key))
+        run = asking(router, ports).submit_run(spec, idempotency_key=idempotency_key)
+        return _accepted(ports(), run)
 
 
 def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
@@ -178,10 +182,14 @@ def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
         ] = None,
         since: Since = None,
         until: Until = None,
+        mine: Mine = False,
+        created_by: CreatedBy = None,
         order: Ordered = "newest",
     ) -> Response[str]:
         asked = wanted(
             router.current_event.raw_query_string,
+            owner=asking(router, ports).person if mine else None,
+            created_by=created_by,
             statuses=status,
             name=name,
             cluster=cluster,
@@ -221,13 +229,13 @@ def _one(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         tags=TAGS,
         operation_id="labelRun",
         summary="Set labels of a run, or take them away; the others stay",
-        responses=documented(200, RunView, "The run", 404, 409, 412, 413, 415),
+        responses=documented(200, RunView, "The run", 403, 404, 409, 412, 413, 415),
     )
     def label(
         run_id: RunPath, changes: Annotated[LabelChanges, Body()], if_match: IfMatch = None
     ) -> Response[str]:
         meant, version = run_to_change(ports(), run_id), version_of(if_match)
-        run = label_run(ports(), meant, changes.labels, version=version)
+        run = asking(router, ports).label_run(meant, changes.labels, version=version)
         return answer(RunView.of(run, uri=uri(ports(), run)))
 
 

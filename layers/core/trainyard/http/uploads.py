@@ -9,8 +9,9 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
-from trainyard.app.runs.uploads import request_upload, show_upload
+from trainyard.app.runs.uploads import show_upload
 from trainyard.http.answers import answer, documented
+from trainyard.http.callers import asking
 from trainyard.http.identifiers import UploadPath
 from trainyard.http.identifiers import upload_id as known
 from trainyard.ports import Ports
@@ -28,10 +29,12 @@ def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
         tags=TAGS,
         operation_id="requestUpload",
         summary="Say what is to be uploaded, and learn what of it is missing; again until Complete",
-        responses=documented(200, Upload, "What is missing, with a URL for each", 413, 415, 429),
+        responses=documented(
+            200, Upload, "What is missing, with a URL for each", 403, 413, 415, 429
+        ),
     )
     def request(spec: Annotated[UploadSpec, Body()]) -> Response[str]:
-        return answer(request_upload(ports(), spec))
+        return answer(asking(router, ports).request_upload(spec))
 
     @router.get(
         "/v1/uploads/<uploadId>",

@@ -18,6 +18,7 @@ from trainyard.domain.states import NodeState
 from trainyard_contracts.base import Unchanging
 from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.events import NodeSample, RunSample
+from trainyard_contracts.people import Person
 from trainyard_contracts.specs import RunSpec
 
 #: A Lambda function answers with 6 MB at most, in which an answer's text is escaped once more.
@@ -228,6 +229,11 @@ class RunView(View):
     generation: int = Field(description="of the state machine's execution; a restart adds one")
     life: int = Field(description="a resume of an ended run begins a new life with new budgets")
     created_at: datetime
+    created_by: Person | None = Field(
+        description="whose it is; null: a version submitted it that did not keep that"
+    )
+    shared_with: list[str] = Field(description="patterns of ARNs of others who may change it")
+    cancelled_by: Person | None = Field(description="of this life; null: nobody, or not known")
     updated_at: datetime
     opened_at: datetime | None = Field(description="when this life began")
     finished_at: datetime | None
@@ -299,6 +305,7 @@ class RunSummary(View):
     reason: str
     problem: Problem | None
     created_at: datetime
+    created_by: Person | None
     updated_at: datetime
     opened_at: datetime | None
     finished_at: datetime | None
@@ -477,6 +484,7 @@ class ClusterChange(View):
     )
     fleet: Literal["running", "stopped"] = Field(description="what becomes of the fleet in the end")
     asked_at: datetime
+    asked_by: Person | None
     ended_at: datetime | None
     forced: bool = Field(description="a person gave up people's jobs")
     stops_fleet: bool = Field(description="the change needs a fleet that is stopped meanwhile")
@@ -505,6 +513,7 @@ class ClusterSummary(View):
     backend: str
     groups: list[GroupSummary]
     created_at: datetime
+    created_by: Person | None
     updated_at: datetime
     arn: str | None
     owner_run: str | None = Field(description="the run it was made for; null = stands on its own")
@@ -538,6 +547,11 @@ class ClusterView(View):
     status: ClusterStatus
     generation: int
     created_at: datetime
+    created_by: Person | None = Field(
+        description="whose it is; of a run's own cluster the run says it; null: not known"
+    )
+    shared_with: list[str] = Field(description="patterns of ARNs of others who may change it")
+    deleted_by: Person | None = Field(description="who asked for its deletion last")
     updated_at: datetime
     arn: str | None
     owner_run: str | None = Field(description="the run it was made for; null = stands on its own")

@@ -15,8 +15,10 @@ from trainyard.domain.errors import (
     WrongState,
 )
 from trainyard.domain.records import Cluster, ClusterChange
+from trainyard.domain.words import who
 from trainyard.ports import ChangePlan, Changes, Ports
 from trainyard_contracts.cluster_specs import ClusterSpec
+from trainyard_contracts.people import Person
 
 _WAIT_OR_CANCEL = (
     "Wait until they ended, or cancel them; an update waits by itself if the spec says so "
@@ -24,7 +26,9 @@ _WAIT_OR_CANCEL = (
 )
 
 
-def update_cluster(ports: Ports, name: str, spec: ClusterSpec) -> Cluster:
+def update_cluster(
+    ports: Ports, name: str, spec: ClusterSpec, *, by: Person | None = None
+) -> Cluster:
     """Store that the cluster is to have this spec; the same again answers with the cluster.
 
     What the backend refuses is refused now, if it answers in time, and else by the sweep. Raises
@@ -32,14 +36,14 @@ def update_cluster(ports: Ports, name: str, spec: ClusterSpec) -> Cluster:
     """
     cluster = ports.clusters.get(name)
     wanted = _wanted(ports, cluster, spec)
-    if (known := _under_way(ports, cluster, wanted)) is not None:
+    if (known := _under_way(ports, cluster, wanted, by)) is not None:
         return known
     _check_use(ports, cluster, wanted)
     try:
         _changes(ports, cluster).plan(cluster, wanted)
     except RetryableError:
         pass  # the sweep asks again before anything is changed
-    return _stored(ports, cluster, spec=wanted, fleet=_fleet_of(cluster))
+    return _stored(ports, cluster, spec=wanted, fleet=_fleet_of(cluster), by=by)
 
 
 def plan_update(ports: Ports, name: str, spec: ClusterSpec) -> tuple[ChangePlan, list[str]]:
@@ -51,7 +55,9 @@ def plan_update(ports: Ports, name: str, spec: ClusterSpec) -> tuple[ChangePlan,
     return _changes(ports, cluster).plan(cluster, wanted), [users] if users else []
 
 
-def stop_fleet(ports: Ports, name: str, *, force: bool = False) -> Cluster:
+def stop_fleet(
+    ports: Ports, name: str, *, force: bool = False, by: Person | None = None
+) -> Cluster:
     """Store that the cluster's workers are to be stopped. Raises WrongState, ClusterInUse.
 
     `force` gives up people's jobs; never an active run.
@@ -67,17 +73,17 @@ def stop_fleet(ports: Ports, name: str, *, force: bool = False) -> Cluster:
             next_step="Wait until they ended, or cancel them. With --force (force=true) people's "
             "jobs are ended, never a run.",
         )
-    return _stored(ports, cluster, fleet="stopped", forced=force)
+    return _stored(ports, cluster, fleet="stopped", forced=force, by=by)
 
 
-def start_fleet(ports: Ports, name: str) -> Cluster:
+def start_fleet(ports: Ports, name: str, *, by: Person | None = None) -> Cluster:
     """Store that the cluster's workers are to be started. Raises WrongState."""
     cluster = ports.clusters.get(name)
     _changes(ports, cluster)
     if _wants_fleet(cluster, "running"):
         return cluster
     _check_status(cluster)
-    return _stored(ports, cluster, fleet="running")
+    return _stored(ports, cluster, fleet="running", by=by)
 
 
 def _wants_fleet(cluster: Cluster, fleet: str) -> bool:
@@ -87,7 +93,9 @@ def _wants_fleet(cluster: Cluster, fleet: str) -> bool:
     return cluster.status == ("Stopped" if fleet == "stopped" else "Ready")
 
 
-def _under_way(ports: Ports, cluster: Cluster, wanted: ClusterSpec) -> Cluster | None:
+def _under_way(
+    ports: Ports, cluster: Cluster, wanted: ClusterSpec, by: Person | None
+) -> Cluster | None:
     """The cluster as it is, where this very change is asked for already or nothing changes.
 
     The spec that it has takes back an update that still waits.
@@ -100,7 +108,7 @@ def _under_way(ports: Ports, cluster: Cluster, wanted: ClusterSpec) -> Cluster |
         return cluster
     if change.state == "waiting" and change.spec is not None and same:
         now = ports.clock.now()
-        words = "A person took it back before it began."
+        words = f"{who(by)} took it back before it began."
         ended = change.changed(state="withdrawn", ended_at=now, reason=words)
         return ports.clusters.put(cluster.changed(change=ended))
     _check_status(cluster)
@@ -194,6 +202,7 @@ def _stored(
     fleet: str,
     spec: ClusterSpec | None = None,
     forced: bool = False,
+    by: Person | None = None,
 ) -> Cluster:
     change = ClusterChange.model_validate({
         "spec": spec,
@@ -201,6 +210,7 @@ def _stored(
         "was": cluster.status,
         "asked_at": ports.clock.now(),
         "forced": forced,
+        "asked_by": by,
     })  # fmt: skip
     stored = ports.clusters.put(cluster.changed(change=change))
     ports.clusters.touch(cluster.name, used_at=ports.clock.now())

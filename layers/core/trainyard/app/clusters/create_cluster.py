@@ -20,6 +20,7 @@ from trainyard.ports import Ports
 from trainyard_contracts.cluster_base import ClusterBase
 from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.inputs import S3Prefix
+from trainyard_contracts.people import Person
 
 
 def create_cluster(
@@ -30,6 +31,7 @@ def create_cluster(
     name: str | None = None,
     owner_run: str | None = None,
     idempotency_key: str | None = None,
+    by: Person | None = None,
 ) -> Cluster:
     """Store the cluster's record and start its machine.
 
@@ -49,7 +51,7 @@ def create_cluster(
         given, *others = [attach.attached(ports, one) for one in (named, *others)]
         warnings = attach.warnings(ports, named)
         record = _record(ports, given, warnings, owner_run, idempotency_key)
-        record = in_its_first_way(ports, record.changed(otherwise=others))
+        record = in_its_first_way(ports, record.changed(otherwise=others, created_by=by))
         try:
             stored = ports.clusters.create(record)
         except ClusterExists:

@@ -6,10 +6,11 @@ from trainyard.app.clusters.cluster_tries import give_up
 from trainyard.app.clusters.cluster_use import blocker_of
 from trainyard.app.clusters.create_cluster import start_teardown
 from trainyard.app.filesystems.archives import may_be_tried_again
-from trainyard.domain.errors import ClusterInUse, RecordUnreadable
+from trainyard.domain.errors import ClusterInUse, ConflictError, RecordUnreadable
 from trainyard.domain.records import Cluster
 from trainyard.domain.teardown import users_of
 from trainyard.ports import Ports
+from trainyard_contracts.people import Person
 
 NEXT_STEP = (
     "Wait for people's jobs to end and export the runs with 'trainyard run export' "
@@ -18,7 +19,9 @@ NEXT_STEP = (
 )
 
 
-def delete_cluster(ports: Ports, name: str, *, force: bool = False) -> Cluster:
+def delete_cluster(
+    ports: Ports, name: str, *, force: bool = False, by: Person | None = None
+) -> Cluster:
     """Start the teardown machine.
 
     `force` gives up what only the cluster holds, and people's jobs on it; never an active run.
@@ -35,10 +38,20 @@ def delete_cluster(ports: Ports, name: str, *, force: bool = False) -> Cluster:
     if reason is not None:
         raise ClusterInUse(reason, next_step=_next_step(ports, name))
     if force:
-        cluster = ports.clusters.put(cluster)
+        cluster = ports.clusters.put(cluster.changed(deleted_by=by))
+    elif by is not None and cluster.deleted_by != by:
+        cluster = _noted(ports, cluster, by)
     cluster = give_up(ports, cluster)
     start_teardown(ports, cluster)
     return cluster
+
+
+def _noted(ports: Ports, cluster: Cluster, by: Person) -> Cluster:
+    """With who asked. If its machine writes at this moment, the deletion goes on without that."""
+    try:
+        return ports.clusters.put(cluster.changed(deleted_by=by))
+    except ConflictError:
+        return ports.clusters.get(cluster.name)
 
 
 def _next_step(ports: Ports, name: str) -> str:

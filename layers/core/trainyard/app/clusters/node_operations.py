@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from trainyard.domain.errors import NodeNotFound, WrongState
 from trainyard.domain.records import Cluster, ClusterNode, TimelineEntry
+from trainyard.domain.words import who
 from trainyard.ports import BatchResult, Ports
+from trainyard_contracts.people import Person
 
 
-def replace_node(ports: Ports, cluster_name: str, instance_id: str) -> BatchResult:
+def replace_node(
+    ports: Ports, cluster_name: str, instance_id: str, *, by: Person | None = None
+) -> BatchResult:
     """Replace a worker node; its disks are lost.
 
     Raises ClusterNotFound, NodeNotFound, WrongState.
@@ -20,26 +26,35 @@ def replace_node(ports: Ports, cluster_name: str, instance_id: str) -> BatchResu
             next_step="Reboot it, or make a new cluster.",
         )
     result = ports.backend(cluster).replace(cluster.name, [instance_id])
-    _tell(ports, cluster, node, result, "replace", "ReplaceRequested")
+    _tell(ports, cluster, node, result, _Asked("replace", "ReplaceRequested", by))
     return result
 
 
-def reboot_node(ports: Ports, cluster_name: str, instance_id: str) -> BatchResult:
+def reboot_node(
+    ports: Ports, cluster_name: str, instance_id: str, *, by: Person | None = None
+) -> BatchResult:
     """Reboot a node; its disks stay. Raises ClusterNotFound, NodeNotFound, WrongState."""
     cluster, node = _node(ports, cluster_name, instance_id)
     result = ports.backend(cluster).reboot(cluster.name, [instance_id])
-    _tell(ports, cluster, node, result, "reboot", "RebootRequested")
+    _tell(ports, cluster, node, result, _Asked("reboot", "RebootRequested", by))
     return result
 
 
+class _Asked(NamedTuple):
+    verb: str
+    type: str
+    by: Person | None
+
+
 def _tell(
-    ports: Ports, cluster: Cluster, node: ClusterNode, result: BatchResult, verb: str, type_: str
+    ports: Ports, cluster: Cluster, node: ClusterNode, result: BatchResult, asked: _Asked
 ) -> None:
-    """Note in the timelines of the cluster's runs that a person asked for the loss of the node."""
+    """Note in the timelines of the cluster's runs who asked for the loss of the node."""
     if node.instance_id in result.failed:
         return
-    message = f"A person asked AWS to {verb} {node.name or node.instance_id} ({node.instance_id})."
-    now, entry_id = ports.clock.now(), f"{verb}-{ports.ids.ulid().lower()}"
+    named = f"{node.name or node.instance_id} ({node.instance_id})"
+    message = f"{who(asked.by)} asked AWS to {asked.verb} {named}."
+    now, entry_id = ports.clock.now(), f"{asked.verb}-{ports.ids.ulid().lower()}"
     for run in ports.runs.on_cluster(cluster.name):
         used = (
             run.attempt is not None
@@ -48,7 +63,7 @@ def _tell(
         )
         line = f"{message} The run's job uses it." if used else message
         ports.runs.note(
-            run.id, TimelineEntry(id=entry_id, at=now, kind="fact", type=type_, message=line)
+            run.id, TimelineEntry(id=entry_id, at=now, kind="fact", type=asked.type, message=line)
         )
 
 

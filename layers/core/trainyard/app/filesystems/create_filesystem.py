@@ -15,6 +15,7 @@ from trainyard.domain.filesystem_records import Filesystem
 from trainyard.ports import BackendRequest, Ports
 from trainyard_contracts.filesystems import FilesystemSpec
 from trainyard_contracts.inputs import S3Prefix
+from trainyard_contracts.people import Person
 
 
 @dataclass(frozen=True)
@@ -27,14 +28,18 @@ class FilesystemPlan:
 
 
 def create_filesystem(
-    ports: Ports, spec: FilesystemSpec, *, idempotency_key: str | None = None
+    ports: Ports,
+    spec: FilesystemSpec,
+    *,
+    idempotency_key: str | None = None,
+    by: Person | None = None,
 ) -> Filesystem:
     """Store the filesystem's record.
 
     The same key and spec again answer with the same filesystem. Raises InvalidRequest,
     FilesystemExists, IdempotencyConflict.
     """
-    record = _record(ports, spec, idempotency_key)
+    record = _record(ports, spec, idempotency_key).changed(created_by=by)
     stored = _repeated(ports, record)
     if stored is not None:
         return stored

@@ -12,10 +12,14 @@ from trainyard.domain.errors import (
     WrongState,
 )
 from trainyard.domain.filesystem_records import Filesystem
+from trainyard.domain.words import who
 from trainyard.ports import Ports
+from trainyard_contracts.people import Person
 
 
-def delete_filesystem(ports: Ports, name: str, *, discard: bool, reason: str | None) -> Filesystem:
+def delete_filesystem(
+    ports: Ports, name: str, *, discard: bool, reason: str | None, by: Person | None = None
+) -> Filesystem:
     """Begin its deletion: export first, or at once where a person gives up what it holds.
 
     Raises FilesystemNotFound, FilesystemInUse, FilesystemHoldsOnlyCopy, InvalidRequest.
@@ -33,7 +37,7 @@ def delete_filesystem(ports: Ports, name: str, *, discard: bool, reason: str | N
         raise FilesystemHoldsOnlyCopy(lost)
     if filesystem.status == "Archiving" and not discard:
         return filesystem
-    return ports.filesystems.put(_going(ports, filesystem, reason if discard else None))
+    return ports.filesystems.put(_going(ports, filesystem, reason if discard else None, by))
 
 
 def _in_use(filesystem: Filesystem, kept: str) -> FilesystemInUse:
@@ -46,13 +50,15 @@ def _in_use(filesystem: Filesystem, kept: str) -> FilesystemInUse:
     return FilesystemInUse(kept)
 
 
-def _going(ports: Ports, filesystem: Filesystem, discarded: str | None) -> Filesystem:
+def _going(
+    ports: Ports, filesystem: Filesystem, discarded: str | None, by: Person | None
+) -> Filesystem:
     now = ports.clock.now()
     going = filesystem.changed(delete_requested_at=now, waits_for="", problem=None)
     if discarded is not None:
         going = going.changed(status="Deleting", discard_reason=discarded)
         return going.told(
-            now, "DiscardRequested", f"A person gave up what it holds, because: {discarded}"
+            now, "DiscardRequested", f"{who(by)} gave up what it holds, because: {discarded}"
         )
     if filesystem.available_at is None:
         words = "It is deleted; no cluster ever had it."
@@ -60,7 +66,7 @@ def _going(ports: Ports, filesystem: Filesystem, discarded: str | None) -> Files
     return filesystems.asked_for(going.changed(status="Archiving"), now, "deletion")
 
 
-def export_filesystem(ports: Ports, name: str) -> Filesystem:
+def export_filesystem(ports: Ports, name: str, *, by: Person | None = None) -> Filesystem:
     """Ask for an export of what changed; one that runs is the answer.
 
     Raises FilesystemNotFound, WrongState.
@@ -78,4 +84,5 @@ def export_filesystem(ports: Ports, name: str) -> Filesystem:
             f"Filesystem '{name}' is {filesystem.status}; only one that is Available exports.",
             next_step=f"Look at it: trainyard filesystem show {name}.",
         )
-    return ports.filesystems.put(filesystems.asked_for(filesystem, ports.clock.now(), "person"))
+    asked = filesystems.asked_for(filesystem, ports.clock.now(), "person", by=by)
+    return ports.filesystems.put(asked)

@@ -12,10 +12,12 @@ from trainyard.domain.facts import ExportRequested
 from trainyard.domain.kinds import sentence
 from trainyard.domain.records import Run
 from trainyard.domain.runs import left_on, reopened
+from trainyard.domain.words import who
 from trainyard.ports import Ports
+from trainyard_contracts.people import Person
 
 
-def request_export(ports: Ports, run_id: str) -> Run:
+def request_export(ports: Ports, run_id: str, *, by: Person | None = None) -> Run:
     """Export in the background while the run trains.
 
     Of an ended run, export what its cluster still holds. Raises RunNotFound, WrongState (nothing
@@ -23,16 +25,16 @@ def request_export(ports: Ports, run_id: str) -> Run:
     """
     run = ports.runs.get(run_id)
     if run.terminal:
-        return _export_ended(ports, run)
+        return _export_ended(ports, run, by)
     fact = ExportRequested(
-        id=f"export-{ports.ids.ulid().lower()}", at=ports.clock.now(), life=run.life
+        id=f"export-{ports.ids.ulid().lower()}", at=ports.clock.now(), life=run.life, by=by
     )
     ports.runs.record(run_id, fact, sentence(fact))
     wake_run(ports, run_id, ExportRequested)
     return ports.runs.get(run_id)
 
 
-def _export_ended(ports: Ports, run: Run) -> Run:
+def _export_ended(ports: Ports, run: Run, by: Person | None) -> Run:
     export = run.export
     if (
         export is not None
@@ -57,7 +59,7 @@ def _export_ended(ports: Ports, run: Run) -> Run:
             "holds nothing of it any more.",
             next_step=f"See what is in S3 of it: trainyard run outputs {run.id}.",
         )
-    reason = "A person asked for an export of the ended run."
+    reason = f"{who(by)} asked for an export of the ended run."
     fresh = ports.runs.put(
         reopened(run, ports.clock.now(), outcome=run.outcome or "failed", reason=reason)
     )

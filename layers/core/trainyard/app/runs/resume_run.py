@@ -18,11 +18,15 @@ from trainyard.domain.facts import ResumeRequested
 from trainyard.domain.kinds import sentence
 from trainyard.domain.records import Cluster, Run
 from trainyard.domain.runs import left_on, reopened
+from trainyard.domain.words import who
 from trainyard.ports import Ports
 from trainyard_contracts import places
+from trainyard_contracts.people import Person
 
 
-def resume_run(ports: Ports, run_id: str, filesystem: str | None = None) -> Run:
+def resume_run(
+    ports: Ports, run_id: str, filesystem: str | None = None, *, by: Person | None = None
+) -> Run:
     """Resume a failed or cancelled run from its newest whole checkpoint.
 
     `filesystem`: another one for its own cluster, to which the agent brings what was synced; its
@@ -48,10 +52,9 @@ def resume_run(ports: Ports, run_id: str, filesystem: str | None = None) -> Run:
         _check_gone(ports, run)
     _check_checkpoints(ports, run)
     now = ports.clock.now()
-    fresh = ports.runs.put(
-        _below_its_cluster(reopened(run, now, outcome=None, reason="A person resumed the run."))
-    )
-    fact = ResumeRequested(id=f"resume-{run_id}-{fresh.life}", at=now, life=fresh.life)
+    words = f"{who(by)} resumed the run."
+    fresh = ports.runs.put(_below_its_cluster(reopened(run, now, outcome=None, reason=words)))
+    fact = ResumeRequested(id=f"resume-{run_id}-{fresh.life}", at=now, life=fresh.life, by=by)
     ports.runs.record(run_id, fact, sentence(fact))
     start_run(ports, fresh)
     return fresh

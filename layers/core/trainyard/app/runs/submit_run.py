@@ -30,10 +30,17 @@ from trainyard.domain.errors import (
 from trainyard.domain.records import Cluster, Code, Run, Start
 from trainyard.ports import Ports
 from trainyard_contracts import places
+from trainyard_contracts.people import Person
 from trainyard_contracts.specs import RunSpec
 
 
-def submit_run(ports: Ports, spec: RunSpec, *, idempotency_key: str | None = None) -> Run:
+def submit_run(
+    ports: Ports,
+    spec: RunSpec,
+    *,
+    idempotency_key: str | None = None,
+    by: Person | None = None,
+) -> Run:
     """Store the run and start its machine.
 
     Raises InvalidRequest, ClusterNotFound, ClusterInUse (being deleted), UploadIncomplete,
@@ -53,7 +60,7 @@ def submit_run(ports: Ports, spec: RunSpec, *, idempotency_key: str | None = Non
             raise
     else:
         stored = ports.runs.create(
-            _new_run(ports, spec, code, start, data),
+            _new_run(ports, spec, code, start, data).changed(created_by=by),
             idempotency_key=idempotency_key,
             body_hash=body_hash(spec),
         )

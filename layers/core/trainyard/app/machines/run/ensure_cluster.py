@@ -42,6 +42,7 @@ def _own_cluster(ports: Ports, run: Run) -> Cluster:
             otherwise=run.spec.cluster.otherwise,
             name=run.cluster_name,
             owner_run=run.id,
+            by=run.created_by,
         )
     assert cluster is not None
     if cluster.status == "Pending":

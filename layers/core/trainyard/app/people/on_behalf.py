@@ -1,0 +1,307 @@
+"""What a person asks for: allowed by their role, in the audit list, and then done.
+
+Every interface comes in here, so that all have the same policy; no interface calls a use case that
+changes anything by itself.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from trainyard.app.clusters.change_cluster import start_fleet, stop_fleet, update_cluster
+from trainyard.app.clusters.create_cluster import create_cluster
+from trainyard.app.clusters.delete_cluster import delete_cluster
+from trainyard.app.clusters.labelled import label_cluster
+from trainyard.app.clusters.node_operations import reboot_node, replace_node
+from trainyard.app.filesystems.create_filesystem import create_filesystem
+from trainyard.app.filesystems.delete_filesystem import delete_filesystem, export_filesystem
+from trainyard.app.people.ownership import Owned, given_to, load, shared, thing_of
+from trainyard.app.runs.cancel_run import cancel_run
+from trainyard.app.runs.label_run import label_run
+from trainyard.app.runs.request_export import request_export
+from trainyard.app.runs.resume_run import resume_run
+from trainyard.app.runs.submit_run import submit_run
+from trainyard.app.runs.uploads import request_upload
+from trainyard.domain.audit import Act, AuditEntry
+from trainyard.domain.errors import Forbidden, TrainyardError
+from trainyard.domain.filesystem_records import Filesystem
+from trainyard.domain.people import Role, Thing, refusal, refusal_to_own, refusal_to_read
+from trainyard.domain.records import Cluster, Run
+from trainyard.ports import BatchResult, Ports
+from trainyard_contracts.cluster_specs import ClusterSpec
+from trainyard_contracts.filesystems import FilesystemSpec
+from trainyard_contracts.people import Person
+from trainyard_contracts.specs import RunSpec
+from trainyard_contracts.trees import Upload, UploadSpec
+
+_LOG = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Caller:
+    """A person, and the request by which they ask; all of it as the gateway says it."""
+
+    person: Person
+    request_id: str
+    at: datetime
+    source_ip: str = ""
+    user_agent: str = ""
+
+
+class OnBehalf:
+    """The changes that one request may ask for. Each raises Forbidden, and what its use case does.
+
+    Only the audit list's own failure keeps an allowed change from being made.
+    """
+
+    def __init__(self, ports: Ports, caller: Caller) -> None:
+        self._ports, self._caller, self._by = ports, caller, caller.person
+
+    @property
+    def person(self) -> Person:
+        return self._by
+
+    @property
+    def role(self) -> Role | None:
+        return self._ports.config.roles.of(self._by)
+
+    def check_reads(self) -> None:
+        """Raises Forbidden for one who has no role here."""
+        _raised(refusal_to_read(self._ports.config.roles, self._by))
+
+    # Runs
+
+    def submit_run(self, spec: RunSpec, *, idempotency_key: str | None) -> Run:
+        return self._made(
+            "run.submit",
+            f"run/{spec.name}",
+            lambda: submit_run(self._ports, spec, idempotency_key=idempotency_key, by=self._by),
+            lambda run: f"run/{run.id}",
+        )
+
+    def cancel_run(self, run_id: str, *, reason: str = "") -> Run:
+        return self._changed(
+            "run.cancel",
+            load(self._ports, "run", run_id),
+            lambda: cancel_run(self._ports, run_id, by=self._by, reason=reason),
+            reason,
+        )
+
+    def resume_run(self, run_id: str, filesystem: str | None, *, reason: str = "") -> Run:
+        return self._changed(
+            "run.resume",
+            load(self._ports, "run", run_id),
+            lambda: resume_run(self._ports, run_id, filesystem, by=self._by),
+            reason,
+        )
+
+    def export_run(self, run_id: str) -> Run:
+        return self._changed(
+            "run.export",
+            load(self._ports, "run", run_id),
+            lambda: request_export(self._ports, run_id, by=self._by),
+        )
+
+    def label_run(
+        self, run_id: str, changes: Mapping[str, str | None], *, version: int | None
+    ) -> Run:
+        return self._changed(
+            "run.label",
+            load(self._ports, "run", run_id),
+            lambda: label_run(self._ports, run_id, changes, version=version),
+        )
+
+    def request_upload(self, spec: UploadSpec) -> Upload:
+        """Not in the audit list: it changes nothing of anybody, and the run that uses it is."""
+        _raised(refusal(self._ports.config.roles, self._by))
+        return request_upload(self._ports, spec)
+
+    # Clusters and nodes
+
+    def create_cluster(self, spec: ClusterSpec, *, idempotency_key: str | None) -> Cluster:
+        return self._made(
+            "cluster.create",
+            f"cluster/{spec.name}",
+            lambda: create_cluster(self._ports, spec, idempotency_key=idempotency_key, by=self._by),
+            lambda cluster: f"cluster/{cluster.name}",
+        )
+
+    def update_cluster(self, name: str, spec: ClusterSpec) -> Cluster:
+        return self._changed(
+            "cluster.update",
+            load(self._ports, "cluster", name),
+            lambda: update_cluster(self._ports, name, spec, by=self._by),
+        )
+
+    def label_cluster(
+        self, name: str, changes: Mapping[str, str | None], *, version: int | None
+    ) -> Cluster:
+        return self._changed(
+            "cluster.label",
+            load(self._ports, "cluster", name),
+            lambda: label_cluster(self._ports, name, changes, version=version),
+        )
+
+    def stop_fleet(self, name: str, *, force: bool, reason: str = "") -> Cluster:
+        return self._changed(
+            "cluster.stop",
+            load(self._ports, "cluster", name),
+            lambda: stop_fleet(self._ports, name, force=force, by=self._by),
+            reason,
+        )
+
+    def start_fleet(self, name: str) -> Cluster:
+        return self._changed(
+            "cluster.start",
+            load(self._ports, "cluster", name),
+            lambda: start_fleet(self._ports, name, by=self._by),
+        )
+
+    def delete_cluster(self, name: str, *, force: bool, reason: str = "") -> Cluster:
+        return self._changed(
+            "cluster.delete",
+            load(self._ports, "cluster", name),
+            lambda: delete_cluster(self._ports, name, force=force, by=self._by),
+            reason,
+        )
+
+    def replace_node(self, cluster: str, instance_id: str, *, reason: str = "") -> BatchResult:
+        return self._changed(
+            "node.replace",
+            load(self._ports, "cluster", cluster),
+            lambda: replace_node(self._ports, cluster, instance_id, by=self._by),
+            reason,
+            subject=f"node/{cluster}/{instance_id}",
+        )
+
+    def reboot_node(self, cluster: str, instance_id: str, *, reason: str = "") -> BatchResult:
+        return self._changed(
+            "node.reboot",
+            load(self._ports, "cluster", cluster),
+            lambda: reboot_node(self._ports, cluster, instance_id, by=self._by),
+            reason,
+            subject=f"node/{cluster}/{instance_id}",
+        )
+
+    # Filesystems
+
+    def create_filesystem(self, spec: FilesystemSpec, *, idempotency_key: str | None) -> Filesystem:
+        return self._made(
+            "filesystem.create",
+            f"filesystem/{spec.name}",
+            lambda: create_filesystem(
+                self._ports, spec, idempotency_key=idempotency_key, by=self._by
+            ),
+            lambda filesystem: f"filesystem/{filesystem.name}",
+        )
+
+    def export_filesystem(self, name: str) -> Filesystem:
+        return self._changed(
+            "filesystem.export",
+            load(self._ports, "filesystem", name),
+            lambda: export_filesystem(self._ports, name, by=self._by),
+        )
+
+    def delete_filesystem(self, name: str, *, discard: bool, reason: str | None) -> Filesystem:
+        return self._changed(
+            "filesystem.delete",
+            load(self._ports, "filesystem", name),
+            lambda: delete_filesystem(
+                self._ports, name, discard=discard, reason=reason, by=self._by
+            ),
+            reason or "",
+        )
+
+    # Whose things are
+
+    def share(self, record: Owned, patterns: Sequence[str], *, reason: str = "") -> Owned:
+        """Let those whose ARN matches change it, too; this replaces who it was shared with."""
+        thing = thing_of(self._ports, record)
+        refused = refusal_to_own(self._ports.config.roles, self._by, thing)
+        what: Act = f"{thing.kind}.share"  # type: ignore[assignment]  # of the three kinds
+        return self._audited(
+            self._entry(what, thing.subject, reason),
+            refused,
+            lambda: shared(self._ports, record, patterns),
+        )
+
+    def transfer(self, record: Owned, to: Person | None, *, reason: str = "") -> Owned:
+        """Give it to another; without `to`, take it oneself."""
+        thing = thing_of(self._ports, record)
+        refused = refusal_to_own(self._ports.config.roles, self._by, thing)
+        what: Act = f"{thing.kind}.transfer"  # type: ignore[assignment]  # of the three kinds
+        return self._audited(
+            self._entry(what, thing.subject, reason),
+            refused,
+            lambda: given_to(self._ports, record, to or self._by, by=self._by),
+        )
+
+    # How a change is made
+
+    def _made(self, what: Act, subject: str, act: Callable[[], T], made: Callable[[T], str]) -> T:
+        refused = refusal(self._ports.config.roles, self._by)
+        return self._audited(self._entry(what, subject, ""), refused, act, made)
+
+    def _changed(
+        self,
+        what: Act,
+        record: Owned,
+        act: Callable[[], T],
+        reason: str = "",
+        *,
+        subject: str | None = None,
+    ) -> T:
+        thing: Thing = thing_of(self._ports, record)
+        refused = refusal(self._ports.config.roles, self._by, thing)
+        return self._audited(self._entry(what, subject or thing.subject, reason), refused, act)
+
+    def _entry(self, what: Act, subject: str, reason: str) -> AuditEntry:
+        caller = self._caller
+        return AuditEntry(
+            id=caller.request_id,
+            at=caller.at,
+            who=caller.person,
+            what=what,
+            subject=subject,
+            reason=reason,
+            source_ip=caller.source_ip,
+            user_agent=caller.user_agent,
+        )
+
+    def _audited(
+        self,
+        entry: AuditEntry,
+        refused: Forbidden | None,
+        act: Callable[[], T],
+        made: Callable[[T], str] | None = None,
+    ) -> T:
+        """Written before it is made, so that no change is without an entry."""
+        if refused is not None:
+            self._ports.audit.add(entry.changed(outcome="refused", detail=refused.detail))
+            raise refused
+        self._ports.audit.add(entry)
+        try:
+            done = act()
+        except TrainyardError as error:
+            self._settle(entry.changed(outcome="failed", detail=error.detail[:500]))
+            raise
+        subject = entry.subject if made is None else made(done)
+        self._settle(entry.changed(outcome="done", subject=subject))
+        return done
+
+    def _settle(self, entry: AuditEntry) -> None:
+        """The change is made, or not: that is the answer, whether its entry says so or not."""
+        try:
+            self._ports.audit.settle(entry)
+        except TrainyardError as error:
+            _LOG.error("audit entry %s stays 'asked': %s", entry.id, error.detail)
+
+
+def _raised(refused: Forbidden | None) -> None:
+    if refused is not None:
+        raise refused
