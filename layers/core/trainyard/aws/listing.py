@@ -157,9 +157,10 @@ def _request(partition: str, first: str, last: str, wanted: Wanted) -> dict[str,
     filtered: dict[str, Any] = {}
     if conditions:
         # An entry of an older version lacks what is asked for: the record is looked at instead.
+        # AND binds before OR, and DynamoDB refuses brackets that are not needed.
         every = " AND ".join(conditions)
         filtered = {
-            "FilterExpression": f"attribute_not_exists(#status) OR ({every})",
+            "FilterExpression": f"attribute_not_exists(#status) OR {every}",
             "ExpressionAttributeNames": {"#status": "status", **names},
         }
     return {
