@@ -13,6 +13,8 @@ from .commands.clusters import clusters, nodes
 from .commands.data import data
 from .commands.filesystems import filesystems
 from .commands.local import faults, local
+from .commands.local_people import users
+from .commands.people import add_share, audit, whoami
 from .commands.results import download, outputs
 from .commands.runs import app as runs
 from .commands.start import init
@@ -36,9 +38,15 @@ app.add_typer(data, name="data")
 app.add_typer(local, name="local")
 job_faults.add_to(faults)
 app.add_typer(faults, name="fault")
+local.add_typer(users, name="user")
+add_share(runs, "run")
+add_share(clusters, "cluster")
+add_share(filesystems, "filesystem")
 runs.command()(outputs)
 runs.command()(download)
 app.command()(init)
+app.command()(whoami)
+app.command()(audit)
 app.command()(doctor)
 app.command()(first_light)
 

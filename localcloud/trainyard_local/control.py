@@ -25,9 +25,11 @@ from trainyard_local.slurm import cluster as slurm
 
 TAG = NAMING.tag
 LOCAL_FILE = "local.json"
+#: A file for each user that was made, with a key.
+PEOPLE = "people"
 LOG_FILE = "server.log"
 #: What a cloud leaves in its state directory while it runs; the log stays for whoever asks why.
-RUNNING_PARTS = (LOCAL_FILE, "functions", "clusters", "training-jobs", "fsx", "run")
+RUNNING_PARTS = (LOCAL_FILE, PEOPLE, "functions", "clusters", "training-jobs", "fsx", "run")
 _INHERITED = (
     "PATH",
     "HOME",

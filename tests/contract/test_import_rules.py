@@ -123,6 +123,11 @@ def test_every_import_rule_is_kept(workspace: Path) -> None:
             "domain and contracts are pure",
         ),
         (
+            "layers/core/trainyard/http/runs.py",
+            "import trainyard.app.runs.cancel_run",
+            "changes go through what a person may do",
+        ),
+        (
             "layers/core/trainyard/app/runs/__init__.py",
             "import trainyard.app.machines.inputs",
             "rooms of the use cases",

@@ -5,14 +5,26 @@ from __future__ import annotations
 import base64
 import copy
 import json
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from tests.support.spec_parts import ON_FSX
 
 from trainyard.domain.errors import CODES
 from trainyard.http.api import Api
+
+
+class Signer(NamedTuple):
+    """Who signed, as the gateway says it."""
+
+    arn: str
+    id: str
+
+
+ME = Signer("arn:aws:iam::123456789012:user/me", "AIDAME")
 
 
 def event(
@@ -22,6 +34,8 @@ def event(
     query: dict[str, Any] | None = None,
     headers: dict[str, str] | None = None,
     body: Any = None,
+    signer: Signer | None = None,
+    request_id: str = "request-1",
 ) -> dict[str, Any]:
     """An event; `body` may be a string as it is, bytes (sent as base64) or anything JSON."""
     sent = {
@@ -37,7 +51,7 @@ def event(
         "rawQueryString": urlencode(query or {}),
         "headers": {name.lower(): value for name, value in sent.items() if value is not None},
         "pathParameters": {"proxy": path.removeprefix("/v1/")},
-        "requestContext": _context(method, path),
+        "requestContext": _context(method, path, signer or ME, request_id),
         "isBase64Encoded": isinstance(body, bytes),
     }
     if query:
@@ -49,7 +63,7 @@ def event(
     return found
 
 
-def _context(method: str, path: str) -> dict[str, Any]:
+def _context(method: str, path: str, signer: Signer, request_id: str) -> dict[str, Any]:
     """What the gateway says of a request besides the request itself."""
     return {
         "accountId": "123456789012",
@@ -58,11 +72,11 @@ def _context(method: str, path: str) -> dict[str, Any]:
             "iam": {
                 "accessKey": "AKIA",
                 "accountId": "123456789012",
-                "callerId": "AIDAME",
+                "callerId": signer.id,
                 "cognitoIdentity": None,
                 "principalOrgId": None,
-                "userArn": "arn:aws:iam::123456789012:user/me",
-                "userId": "AIDAME",
+                "userArn": signer.arn,
+                "userId": signer.id,
             }
         },
         "domainName": "abc123.execute-api.us-east-1.amazonaws.com",
@@ -74,7 +88,7 @@ def _context(method: str, path: str) -> dict[str, Any]:
             "sourceIp": "127.0.0.1",
             "userAgent": "test",
         },
-        "requestId": "request-1",
+        "requestId": request_id,
         "routeKey": "ANY /v1/{proxy+}",
         "stage": "$default",
         "time": "12/Mar/2026:19:03:58 +0000",
@@ -105,9 +119,16 @@ class Client:
     """Sends events to the API as the function's handler does."""
 
     api: Api
+    signer: Signer = field(default_factory=lambda: ME)
+    sent: Iterator[int] = field(default_factory=lambda: count(1))
+
+    def of(self, signer: Signer) -> Client:
+        """The same API, called by another person."""
+        return replace(self, signer=signer)
 
     def send(self, method: str, path: str, **rest: Any) -> Answer:
-        raw = self.api.handle(event(method, path, **rest), None)
+        given = {"signer": self.signer, "request_id": f"request-{next(self.sent)}", **rest}
+        raw = self.api.handle(event(method, path, **given), None)
         return Answer(raw["statusCode"], raw["headers"], raw["body"])
 
     def get(self, path: str, **rest: Any) -> Answer:

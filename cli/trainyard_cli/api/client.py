@@ -191,8 +191,9 @@ class Client:
             "GET", f"/v1/runs/{_segment(run_id)}/metrics", {"sinceSeconds": since_seconds}
         )
 
-    def cancel_run(self, run_id: str) -> Json:
-        return self._call("POST", f"/v1/runs/{_segment(run_id)}:cancel")
+    def cancel_run(self, run_id: str, *, reason: str | None = None) -> Json:
+        query = {"reason": reason or None}
+        return self._call("POST", f"/v1/runs/{_segment(run_id)}:cancel", query)
 
     def resume_run(self, run_id: str, *, filesystem: str | None = None) -> Json:
         """`filesystem`: another one for the run's own cluster, DNS name/mount name."""
@@ -214,6 +215,39 @@ class Client:
         """The page of that token, with URLs that begin to live now."""
         query = {"limit": 1000, "urls": "true", "nextToken": token}
         return self._call("GET", f"/v1/runs/{_segment(run_id)}/outputs", query)
+
+    # People
+
+    def whoami(self) -> Json:
+        """{person, role, everybodyIsAdmin}: who signs these calls."""
+        return self._call("GET", "/v1/whoami")
+
+    def audit(
+        self,
+        *,
+        since: str | None = None,
+        who: str | None = None,
+        what: str | None = None,
+        subject: str | None = None,
+        at_most: int = 1000,
+    ) -> list[Json]:
+        """Who changed what, newest first; `since` is an RFC 3339 time, 7 days ago by default."""
+        query = {"since": since, "who": who, "what": what, "subject": subject}
+        return self._all("/v1/audit", "entries", query, at_most)
+
+    def share(
+        self, kind: str, name: str, with_arns: list[str], *, reason: str | None = None
+    ) -> Json:
+        """Let others change a 'run', 'cluster' or 'filesystem'; [] = only its owner again."""
+        path = f"/v1/{kind}s/{_segment(name)}:share"
+        return self._call("POST", path, {"reason": reason}, body={"sharedWith": with_arns})
+
+    def transfer(
+        self, kind: str, name: str, to: str | None = None, *, reason: str | None = None
+    ) -> Json:
+        """Give it to the one with this ARN; without, take it."""
+        path = f"/v1/{kind}s/{_segment(name)}:transfer"
+        return self._call("POST", path, {"reason": reason}, body={} if to is None else {"to": to})
 
     # Uploads
 
@@ -263,10 +297,9 @@ class Client:
         path = f"/v1/clusters/{_segment(name)}"
         return self._call("PATCH", path, body={"labels": dict(changes)})
 
-    def delete_cluster(self, name: str, *, force: bool = False) -> Json:
-        return self._call(
-            "DELETE", f"/v1/clusters/{_segment(name)}", {"force": "true"} if force else None
-        )
+    def delete_cluster(self, name: str, *, force: bool = False, reason: str | None = None) -> Json:
+        query = {"force": "true" if force else None, "reason": reason or None}
+        return self._call("DELETE", f"/v1/clusters/{_segment(name)}", query)
 
     # Filesystems
 

@@ -21,6 +21,8 @@ from ..problems import InvalidInput, Refused, Unreachable
 _NEEDED = ("endpoint", "apiUrl", "region", "accessKeyId", "secretAccessKey")
 _EXECUTE_API = re.compile(r"\.execute-api\.([a-z0-9-]+)\.amazonaws\.com")
 DEFAULT_STATE_DIR = ".trainyard"
+#: Names a user of the local cloud, who signs the calls in place of its owner.
+LOCAL_USER = "TRAINYARD_LOCAL_USER"
 
 
 def state_directory(given: str | Path | None = None) -> Path:
@@ -106,6 +108,8 @@ class Connection:
         from botocore.session import Session
 
         if self.local is not None:
+            if user := os.environ.get(LOCAL_USER):
+                return Credentials(*_keys_of(user, Path(self.local["stateDir"])))
             return Credentials(
                 self.local["accessKeyId"],
                 self.local["secretAccessKey"],
@@ -134,6 +138,20 @@ class Connection:
             credentials = self.credentials.get_frozen_credentials()
         SigV4Auth(credentials, "execute-api", self.region).add_auth(request)
         return dict(request.headers.items())
+
+
+def _keys_of(user: str, state_dir: Path) -> tuple[str, str]:
+    """The key that `trainyard local user add` wrote. Raises Refused."""
+    path = state_dir / "people" / f"{user}.json"
+    try:
+        document = json.loads(path.read_text(encoding="utf-8")) if "/" not in user else {}
+        return str(document["accessKeyId"]), str(document["secretAccessKey"])
+    except (OSError, ValueError, KeyError):
+        raise Refused(
+            "The local cloud has no such user",
+            f"{LOCAL_USER} is '{user}', whose key is not in {state_dir / 'people'}",
+            f"Make the user with: trainyard local user add NAME; or unset {LOCAL_USER}",
+        ) from None
 
 
 @contextmanager

@@ -30,6 +30,7 @@ from ..screen.output import (
 from ..screen.words import labels_text
 from ..spec_files import read_spec
 from . import filters
+from .people import Reason, name_of
 from .runs import Yes, print_plan
 
 clusters = typer.Typer(no_args_is_help=True, help="Clusters: node groups on a backend.")
@@ -176,7 +177,7 @@ def list_clusters(
         for cluster in found:
             out.print(cluster["name"], markup=False, soft_wrap=True)
     elif found:
-        columns = ["cluster", "status", "made for", "nodes", "age"]
+        columns = ["cluster", "owner", "status", "made for", "nodes", "age"]
         rows = [_cluster_row(cluster, show_labels=show_labels) for cluster in found]
         print_table(table([*columns, *(["labels"] if show_labels else [])], rows))
     elif any(asked.values()):
@@ -188,6 +189,7 @@ def list_clusters(
 def _cluster_row(cluster: Json, *, show_labels: bool) -> list[object]:
     return [
         escape(cluster["name"]),
+        name_of(cluster.get("createdBy")),
         styled(cluster["status"]),
         escape(cluster.get("ownerRun") or "-"),
         nodes_of(groups_listed(cluster)) or "-",
@@ -227,11 +229,12 @@ def delete(
         ),
     ] = False,
     yes: Yes = False,
+    reason: Reason = None,
 ) -> None:
     """Delete a cluster that nobody uses."""
     context = context_of(typer_context)
     confirmed(f"Delete cluster {cluster}?", yes=yes, as_json=context.json)
-    document = context.client.delete_cluster(cluster, force=force)
+    document = context.client.delete_cluster(cluster, force=force, reason=reason)
     if wait:
         document = _wait(
             context,
@@ -280,6 +283,11 @@ def _cluster_or_none(context: Context, name: str) -> Json | None:
         raise
 
 
+def _owner(cluster: Json) -> str | None:
+    owner = cluster.get("createdBy")
+    return f"{name_of(owner)} ({escape(owner['arn'])})" if owner else None
+
+
 def _print_cluster(context: Context, cluster: Json) -> None:
     if context.json:
         print_json(cluster)
@@ -295,6 +303,7 @@ def _print_cluster(context: Context, cluster: Json) -> None:
                 for group in groups_of(cluster["spec"])
             ),
             "labels": escape(labels_text(cluster.get("labels"))) if cluster.get("labels") else None,
+            "owner": _owner(cluster),
             "made for": cluster.get("ownerRun"),
             "capacity": _try(cluster),
             "change": _change(cluster),

@@ -36,7 +36,7 @@ Since = Annotated[
 Until = Annotated[
     str | None, typer.Option(metavar="TIME", parser=moment, help="only created before then")
 ]
-Mine = Annotated[bool, typer.Option("--mine", help="only what belongs to you")]
+Mine = Annotated[bool, typer.Option("--mine/--all", help="only your own, or everybody's")]
 By = Annotated[
     str | None, typer.Option("--by", metavar="NAME", help="only of the person of this name or ARN")
 ]

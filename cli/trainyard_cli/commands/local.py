@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, Literal
@@ -59,16 +60,24 @@ MACHINES = "With --nodes machines."
 
 
 def _control() -> ModuleType:
-    """Import the local cloud's package, which is optional: calls to AWS do not need it."""
+    return loaded("control")
+
+
+def loaded(name: str) -> ModuleType:
+    """A module of the local cloud's package, which is optional: calls to AWS do not need it."""
     try:
-        from trainyard_local import control
+        return import_module(f"trainyard_local.{name}")
     except ImportError as error:
         raise CliError(
             "The local cloud is not installed",
             str(error),
             "Run make setup in a clone of Trainyard, or: pip install trainyard-local",
         ) from error
-    return control
+
+
+def said() -> contextlib.AbstractContextManager[None]:
+    """The local cloud's own errors within it become this command's errors."""
+    return _told(_control())
 
 
 @contextlib.contextmanager
@@ -104,6 +113,10 @@ def up(
     port: Port = 4780,
     template: Template = Path("template.yaml"),
     nodes: Nodes = "processes",
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="of the template, such as Admins=ARN; repeatable"),
+    ] = None,
 ) -> None:
     """Start the local cloud and deploy the template."""
     context, control = context_of(typer_context), _control()
@@ -120,7 +133,7 @@ def up(
 
         killed = control.status(context.state_dir).get("killed")
         document: dict[str, Any] = control.up(
-            context.state_dir, port, template, LOCAL_PARAMETERS, tell, nodes=nodes
+            context.state_dir, port, template, _parameters(parameter), tell, nodes=nodes
         )
     if killed:
         err.print(f"An earlier local cloud was here. {RECORDS_GONE}")
@@ -135,6 +148,18 @@ def up(
         }
     )
     err.print("Next: trainyard run submit examples/ddp-demo.yaml --watch")
+
+
+def _parameters(given: list[str] | None) -> dict[str, str]:
+    found = dict(LOCAL_PARAMETERS)
+    for one in given or []:
+        name, equals, value = one.partition("=")
+        if not equals or not name.isalnum():
+            raise InvalidInput(
+                "A parameter cannot be read", f"--parameter {one}", "Give it as NAME=VALUE"
+            )
+        found[name] = value
+    return found
 
 
 @local.command()

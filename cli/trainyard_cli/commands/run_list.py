@@ -13,9 +13,10 @@ from ..screen.output import ago, out, print_json, print_table, print_with_reason
 from ..screen.words import labels_text
 from . import filters
 from .meant import RunGiven, run_meant
+from .people import name_of
 
-#: Columns that a reason needs beside the others; on less it goes into a line of its own.
-_REASON_COLUMNS = 40
+#: Columns that owner and reason need beside the others; on less they go into lines of their own.
+_BESIDE_COLUMNS = 50
 
 
 def list_runs(
@@ -50,6 +51,8 @@ def list_runs(
             out.print(run["id"], soft_wrap=True)
     elif runs:
         _print(runs, show_labels=show_labels)
+    elif mine and not cluster and sum(map(bool, asked.values())) == 1:
+        out.print("No runs of yours yet. Start one: trainyard run submit FILE")
     elif cluster or any(asked.values()):
         out.print("No run is like that. All of them: trainyard run ls")
     else:
@@ -57,28 +60,32 @@ def list_runs(
 
 
 def _print(runs: list[Json], *, show_labels: bool) -> None:
+    """Where there is room, all of a run on one line; else its owner and reason below it."""
     columns = ["run", "name", "status", "age", *(["labels"] if show_labels else [])]
-    rows = [
-        [
-            run["id"],
-            escape(run["name"]),
-            styled(run["status"]),
-            ago(run["createdAt"]),
-            *([escape(labels_text(run.get("labels")))] if show_labels else []),
-        ]
-        for run in runs
-    ]
+    rows = [_row(run, show_labels=show_labels) for run in runs]
+    owners = [name_of(run.get("createdBy")) for run in runs]
     reasons = [escape(run["reason"]) for run in runs]
-    if out.width >= _least(rows) + _REASON_COLUMNS:
-        whole = [[*row, reason] for row, reason in zip(rows, reasons, strict=True)]
-        print_table(table([*columns, "reason"], whole))
+    if out.width >= max(sum(len(cell) + 2 for cell in row) for row in rows) + _BESIDE_COLUMNS:
+        whole = [
+            [*row, owner, reason] for row, owner, reason in zip(rows, owners, reasons, strict=True)
+        ]
+        print_table(table([*columns, "owner", "reason"], whole))
     else:
-        print_with_reasons(table(columns, rows), reasons)
+        below = [
+            f"{owner}: {reason}" if owner != "-" else reason
+            for owner, reason in zip(owners, reasons, strict=True)
+        ]
+        print_with_reasons(table(columns, rows), below)
 
 
-def _least(rows: list[list[str]]) -> int:
-    """Columns that the rows need without their reasons, about."""
-    return max(sum(len(cell) + 2 for cell in row) for row in rows)
+def _row(run: Json, *, show_labels: bool) -> list[str]:
+    return [
+        run["id"],
+        escape(run["name"]),
+        styled(run["status"]),
+        ago(run["createdAt"]),
+        *([escape(labels_text(run.get("labels")))] if show_labels else []),
+    ]
 
 
 def label(typer_context: typer.Context, run: RunGiven, changes: filters.LabelChanges) -> None:

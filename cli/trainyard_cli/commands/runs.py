@@ -29,6 +29,7 @@ from ..screen.snapshot import TERMINAL
 from ..spec_files import read_spec
 from .filters import TAKES_LABELS
 from .meant import RunGiven, run_meant
+from .people import Reason
 from .run_list import label, list_runs
 from .since import seconds
 from .submission import prepared, print_differences
@@ -393,12 +394,14 @@ def _write_line(text: str) -> None:
 
 
 @app.command()
-def cancel(typer_context: typer.Context, run: RunGiven, yes: Yes = False) -> None:
+def cancel(
+    typer_context: typer.Context, run: RunGiven, yes: Yes = False, reason: Reason = None
+) -> None:
     """Cancel a run: stop the job, export what is whole, delete the run's own cluster."""
     context = context_of(typer_context)
     run = run_meant(context, run)
     confirmed(f"Cancel {run}?", yes=yes, as_json=context.json)
-    _accepted(context, context.client.cancel_run(run), "Cancelling")
+    _accepted(context, context.client.cancel_run(run, reason=reason), "Cancelling")
 
 
 @app.command()

@@ -47,10 +47,16 @@ def _fields(run: Json) -> Json:
         "kept because": None
         if run["clusterDeleted"]
         else escape(run.get("teardownRefused") or "") or None,
+        "owner": _owner(run),
         "submitted": date(run.get("createdAt")),
         "finished": date(run["finishedAt"]) if run.get("finishedAt") else None,
         "duration": _duration(run),
     }
+
+
+def _owner(run: Json) -> str | None:
+    owner = run.get("createdBy")
+    return escape(f"{owner['name']} ({owner['arn']})") if owner else None
 
 
 def _image(run: Json) -> str | None:

@@ -18,7 +18,7 @@ Act = Literal[
     "cluster.share", "cluster.transfer", "node.replace", "node.reboot", "run.label",
     "cluster.label",
     "filesystem.create", "filesystem.export", "filesystem.delete", "filesystem.share",
-    "filesystem.transfer",
+    "filesystem.transfer", "run.delete-directory",
 ]  # fmt: skip
 
 

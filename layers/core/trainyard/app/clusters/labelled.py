@@ -16,7 +16,6 @@ from trainyard.domain.errors import (
     RetryableError,
 )
 from trainyard.domain.records import Cluster, Run
-from trainyard.ports import Ports
 from trainyard_contracts.labels import with_changes
 
 R = TypeVar("R", Run, Cluster)
@@ -58,14 +57,3 @@ def check_version(record: Run | Cluster, version: int | None) -> None:
         f"{what} was changed since; its status is {record.status} now.",
         errors=[FieldError("if-match", "names a state that is over; give the ETag of now")],
     )
-
-
-def label_cluster(
-    ports: Ports,
-    name: str,
-    changes: Mapping[str, str | None],
-    *,
-    version: int | None = None,
-) -> Cluster:
-    """As label_run. Raises ClusterNotFound, InvalidRequest, PreconditionFailed."""
-    return labelled(lambda: ports.clusters.get(name), ports.clusters.put, changes, version=version)

@@ -15,7 +15,7 @@ from typing import TypeVar
 from trainyard.app.clusters.change_cluster import start_fleet, stop_fleet, update_cluster
 from trainyard.app.clusters.create_cluster import create_cluster
 from trainyard.app.clusters.delete_cluster import delete_cluster
-from trainyard.app.clusters.labelled import label_cluster
+from trainyard.app.clusters.label_cluster import label_cluster
 from trainyard.app.clusters.node_operations import reboot_node, replace_node
 from trainyard.app.filesystems.create_filesystem import create_filesystem
 from trainyard.app.filesystems.delete_filesystem import delete_filesystem, export_filesystem

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from trainyard.app.audit.own_decisions import audit_own
 from trainyard.app.machines.run.export_run import lacks
 from trainyard.app.sweep.swept import Swept
 from trainyard.domain.directories import in_order, kept_because
@@ -47,6 +48,9 @@ def old_directory(ports: Ports, directory: Directory) -> Iterator[Swept]:
         return
     if not noted:
         _note(ports, run)
+    why = "The run is over for long, and its verified export has what was in it."
+    key = f"{run.id}-{run.life}"
+    audit_own(ports, "run.delete-directory", f"run/{run.id}", key=key, reason=why)
     paths = in_order(held)[:OBJECTS_AT_ONCE]
     ports.directories.delete(directory, paths)
     yield Swept("directory deleted", run.id, f"{len(paths)} objects; its verified export has them")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from trainyard.app.audit.own_decisions import audit_own
 from trainyard.app.clusters.cluster_use import blocker_of
 from trainyard.app.clusters.create_cluster import start_cluster, start_teardown
 from trainyard.app.clusters.list_nodes import newest_heartbeats
@@ -405,12 +406,11 @@ def orphan(ports: Ports, suspect: Suspect) -> Iterator[Swept]:
             f"{suspect.seen.arn} carries our tag, but {suspect.kept}. {REMEDY}",
         )
         return
+    words = f"its record proves that this stack made {suspect.seen.arn} and ended with it"
+    subject, key = f"cluster/{suspect.name}", suspect.seen.arn
+    audit_own(ports, "cluster.delete", subject, key=key, reason=f"An orphan: {words}.")
     ports.backend(suspect.seen).delete(suspect.name)
-    yield Swept(
-        "orphan deleted",
-        suspect.name,
-        f"its record proves that this stack made {suspect.seen.arn} and ended with it",
-    )
+    yield Swept("orphan deleted", suspect.name, words)
 
 
 def _remains(ports: Ports) -> list[Remains | Unanswered]:

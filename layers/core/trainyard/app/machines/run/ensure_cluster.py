@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from trainyard.app.audit.own_decisions import audit_own
 from trainyard.app.clusters.create_cluster import create_cluster, start_cluster
 from trainyard.app.facts.situation import cluster_of, decide_now
 from trainyard.app.machines.inputs import StepInput, done, store_wait, superseded
@@ -36,7 +37,7 @@ def _own_cluster(ports: Ports, run: Run) -> Cluster:
     spec = run.spec.cluster.spec
     again = cluster is not None and cluster.status == "Deleted" and run.cluster_generation is None
     if spec is not None and (cluster is None or again):
-        return create_cluster(
+        made = create_cluster(
             ports,
             spec,
             otherwise=run.spec.cluster.otherwise,
@@ -44,6 +45,9 @@ def _own_cluster(ports: Ports, run: Run) -> Cluster:
             owner_run=run.id,
             by=run.created_by,
         )
+        subject, key = f"cluster/{made.name}", f"{made.name}-{made.generation}"
+        audit_own(ports, "cluster.create", subject, key=key, reason=f"For run {run.id}.")
+        return made
     assert cluster is not None
     if cluster.status == "Pending":
         start_cluster(ports, cluster)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from trainyard.app.audit.own_decisions import audit_own
 from trainyard.app.facts.situation import decide_now
 from trainyard.app.machines.inputs import StepInput
 from trainyard.app.machines.run.delays import tell_delay
@@ -86,6 +87,13 @@ def _replace(ports: Ports, cluster: Cluster, run: Run, action: Action) -> str:
     node = _find(ports, cluster, action)
     if node is None:
         return f"{action.node} is being replaced already."
+    audit_own(
+        ports,
+        "node.replace",
+        f"node/{cluster.name}/{node.instance_id}",
+        key=f"{run.id}-{action.id}-{node.instance_id}",
+        reason=action.reason or f"Run {run.id} lost node {action.node}.",
+    )
     try:
         result = ports.backend(cluster).replace(cluster.name, [node.instance_id])
     except (BackendRejected, ConflictError) as refused:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from trainyard.app.audit.own_decisions import audit_own
 from trainyard.app.machines.inputs import StepInput
 from trainyard.domain.errors import ConflictError
 from trainyard.domain.records import Cluster, TimelineEntry
@@ -21,6 +22,13 @@ def teardown_delete(ports: Ports, given: StepInput) -> dict[str, Any]:
         return {"asked": False}
     if cluster.unarchived and cluster.delete_requested_at is None:
         return {"asked": False}  # whatever was checked before, nothing has its files
+    audit_own(
+        ports,
+        "cluster.delete",
+        f"cluster/{cluster.name}",
+        key=f"{cluster.name}-{cluster.generation}",
+        reason=_why(cluster),
+    )
     try:
         ports.backend(cluster).delete(cluster.name)
     except ConflictError as refused:
@@ -32,6 +40,14 @@ def teardown_delete(ports: Ports, given: StepInput) -> dict[str, Any]:
         now = ports.clock.now()
         ports.clusters.put(cluster.changed(delete_requested_at=now))
     return {"asked": True}
+
+
+def _why(cluster: Cluster) -> str:
+    if cluster.deleted_by is not None:
+        return f"{cluster.deleted_by.name} asked for it."
+    if cluster.owner_run is not None:
+        return f"Run {cluster.owner_run} needs it no more."
+    return "Its idle time is over, or it failed, or an older version kept who asked."
 
 
 def _tell_refusal(

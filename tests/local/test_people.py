@@ -1,0 +1,233 @@
+"""Two people, an admin and one who left, on a local cloud: by their keys, and by nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import httpx
+import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+from botocore.exceptions import ClientError
+from tests.support.repository import ROOT
+from tests.support.spec_parts import cluster_spec
+from tests.support.system import ENDED, eventually, light_job
+
+from trainyard_cli.api.client import Client
+from trainyard_cli.api.connection import LOCAL_USER
+from trainyard_cli.problems import ApiProblem, Refused
+from trainyard_local import control, people
+
+ACCOUNT = "123456789012"
+PARAMETERS = {
+    "HeartbeatSeconds": "2",
+    "Admins": f"arn:aws:iam::{ACCOUNT}:user/local,arn:aws:iam::{ACCOUNT}:role/lead",
+}
+
+
+@pytest.fixture(scope="module")
+def state_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Of a local cloud whose owner and whose role `lead` are the admins."""
+    found = tmp_path_factory.mktemp("people")
+    control.up(found, 0, ROOT / "template.yaml", PARAMETERS)
+    try:
+        yield found
+    finally:
+        control.down(found)
+
+
+def local(state_dir: Path) -> dict[str, Any]:
+    return dict(json.loads((state_dir / "local.json").read_text()))
+
+
+def client_of(state_dir: Path, user: str, monkeypatch: pytest.MonkeyPatch) -> Client:
+    """The client of a user who is there, with the key that was written."""
+    people.add(state_dir, user)
+    monkeypatch.setenv(LOCAL_USER, user)
+    client = Client.from_state_dir(state_dir)
+    assert client.whoami()["person"]["name"] == user  # the key is read at the first call
+    monkeypatch.delenv(LOCAL_USER)
+    return client
+
+
+def aws(state_dir: Path, service: str, user: str | None = None) -> Any:
+    there = local(state_dir)
+    keys = (
+        there if user is None else json.loads((state_dir / "people" / f"{user}.json").read_text())
+    )
+    return boto3.client(
+        service,
+        endpoint_url=there["endpoint"],
+        region_name=there["region"],
+        aws_access_key_id=keys["accessKeyId"],
+        aws_secret_access_key=keys["secretAccessKey"],
+    )
+
+
+def signed_get(state_dir: Path, path: str, credentials: Credentials) -> httpx.Response:
+    there = local(state_dir)
+    request = AWSRequest(method="GET", url=there["apiUrl"] + path)
+    SigV4Auth(credentials, "execute-api", there["region"]).add_auth(request)
+    return httpx.get(request.url, headers=dict(request.headers), trust_env=False)
+
+
+def refused(problem: pytest.ExceptionInfo[ApiProblem]) -> str:
+    assert problem.value.status == 403
+    return str(problem.value)
+
+
+def test_a_cannot_cancel_bs_run_and_every_change_says_who_and_why(
+    state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice = client_of(state_dir, "alice", monkeypatch)
+    bob = client_of(state_dir, "bob", monkeypatch)
+    admin = Client.from_state_dir(state_dir)
+    assert [one.whoami()["role"] for one in (alice, bob, admin)] == ["member", "member", "admin"]
+    run = alice.submit_run(
+        {
+            "name": "hers",
+            "cluster": {"spec": cluster_spec("hers", workers=1)},
+            "job": light_job(steps=1000, seconds=0.5),
+        }
+    )["id"]
+    try:
+        with pytest.raises(ApiProblem) as no:
+            bob.cancel_run(run, reason="I need the nodes")
+        assert "belongs to alice" in refused(no)
+        assert bob.runs(mine=True) == []
+        assert [one["createdBy"]["name"] for one in alice.runs(mine=True)] == ["alice"]
+        eventually(
+            "its cluster is asked for", lambda: admin.audit(who="trainyard", what="cluster.create")
+        )
+        eventually("AWS has it", lambda: alice.run(run)["clusterGeneration"])
+    finally:
+        alice.cancel_run(run, reason="wrong data")
+    ended = eventually(
+        "the run ends", lambda: (found := alice.run(run))["status"] in ENDED and found
+    )
+    assert ended["status"] == "Cancelled"
+    assert ended["cancelledBy"]["name"] == "alice"
+    assert "alice asked to cancel the run. Reason: wrong data" in [
+        one["message"] for one in alice.events(run)
+    ]
+    theirs = {
+        (one["who"]["name"], one["what"], one["outcome"], one["reason"])
+        for one in admin.audit(subject=f"run/{run}")
+    }
+    assert theirs == {
+        ("alice", "run.submit", "done", ""),
+        ("bob", "run.cancel", "refused", "I need the nodes"),
+        ("alice", "run.cancel", "done", "wrong data"),
+    }
+    own = {(one["what"], one["subject"]) for one in admin.audit(who="trainyard")}
+    assert ("cluster.create", f"cluster/{ended['clusterName']}") in own
+    assert ("cluster.delete", f"cluster/{ended['clusterName']}") in own
+    assert admin.audit(subject=f"run/{run}")[0]["sourceIp"] == "127.0.0.1"
+
+
+def test_what_one_who_left_had_an_admin_gives_to_another(
+    state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    carol = client_of(state_dir, "carol", monkeypatch)
+    dave = client_of(state_dir, "dave", monkeypatch)
+    spec = {
+        "name": "carols",
+        "deployment": "SCRATCH_2",
+        "storageGib": 1200,
+        "subnetId": "subnet-0123456789abcdef0",
+        "securityGroupIds": ["sg-0123456789abcdef0"],
+    }
+    carol.create_filesystem(spec)
+    people.remove(state_dir, "carol")
+    with pytest.raises((ApiProblem, Refused)) as gone:
+        carol.whoami()
+    assert "security token" in str(gone.value)
+    people.add(state_dir, "carol")
+    monkeypatch.setenv(LOCAL_USER, "carol")
+    with pytest.raises(ApiProblem) as no:  # of the same name, and not the same person
+        Client.from_state_dir(state_dir).delete_filesystem("carols", discard="mine")
+    assert "belongs to carol" in refused(no)
+    monkeypatch.delenv(LOCAL_USER)
+    with pytest.raises(ApiProblem):
+        dave.transfer("filesystem", "carols")
+    admin = Client.from_state_dir(state_dir)
+    arn = f"arn:aws:iam::{ACCOUNT}:user/dave"
+    given = admin.transfer("filesystem", "carols", arn, reason="carol left")
+    assert given["createdBy"]["name"] == "dave"
+    assert dave.delete_filesystem("carols", discard="carol left")["name"] == "carols"
+    newest = admin.audit(subject="filesystem/carols", what="filesystem.transfer")[0]
+    assert (newest["reason"], newest["outcome"]) == ("carol left", "done")
+
+
+def test_a_session_of_a_role_has_the_name_that_the_roles_trust_allows(
+    state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client_of(state_dir, "erin", monkeypatch)
+    trust = {
+        "Version": "2012-10-17",
+        "Statement": [
+            {
+                "Effect": "Allow",
+                "Action": "sts:AssumeRole",
+                "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:user/erin"},
+                "Condition": {"StringEquals": {"sts:RoleSessionName": "${aws:username}"}},
+            }
+        ],
+    }
+    iam = aws(state_dir, "iam")
+    iam.create_role(RoleName="lead", AssumeRolePolicyDocument=json.dumps(trust))
+    role = f"arn:aws:iam::{ACCOUNT}:role/lead"
+    may = {"Effect": "Allow", "Action": "sts:AssumeRole", "Resource": role}
+    iam.put_user_policy(
+        UserName="erin",
+        PolicyName="lead",
+        PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [may]}),
+    )
+    sts = aws(state_dir, "sts", "erin")
+    with pytest.raises(ClientError) as forged:
+        sts.assume_role(RoleArn=role, RoleSessionName="alice")
+    assert forged.value.response["Error"]["Code"] == "AccessDenied"
+    given = sts.assume_role(RoleArn=role, RoleSessionName="erin")["Credentials"]
+    keys = Credentials(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"])
+    # the role itself has no policy yet: its session may not call the API
+    answer = signed_get(state_dir, "/v1/whoami", keys)
+    assert answer.status_code == 403
+    assert "execute-api:Invoke" in answer.json()["message"]
+    call = {"Effect": "Allow", "Action": "execute-api:Invoke", "Resource": "*"}
+    iam.put_role_policy(
+        RoleName="lead",
+        PolicyName="api",
+        PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [call]}),
+    )
+    found = signed_get(state_dir, "/v1/whoami", keys).json()
+    assert (found["person"]["name"], found["person"]["kind"]) == ("erin", "session")
+    assert found["role"] == "admin"
+    assert found["person"]["id"].startswith("AROA")
+
+
+def test_a_wrong_signature_an_unknown_key_and_an_inactive_one_are_refused(
+    state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client_of(state_dir, "frank", monkeypatch)
+    path = state_dir / "people" / "frank.json"
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    keys = json.loads(path.read_text())
+    key, secret = keys["accessKeyId"], keys["secretAccessKey"]
+    assert signed_get(state_dir, "/v1/whoami", Credentials(key, secret)).status_code == 200
+    for forged in (Credentials(key, secret[::-1]), Credentials("AKIAFORGED0000000000", secret)):
+        assert signed_get(state_dir, "/v1/whoami", forged).status_code == 403
+    iam = aws(state_dir, "iam")
+    iam.update_access_key(UserName="frank", AccessKeyId=key, Status="Inactive")
+    assert signed_get(state_dir, "/v1/whoami", Credentials(key, secret)).status_code == 403
+    iam.update_access_key(UserName="frank", AccessKeyId=key, Status="Active")
+    iam.delete_user_policy(UserName="frank", PolicyName="trainyard-api")
+    answer = signed_get(state_dir, "/v1/whoami", Credentials(key, secret))
+    assert answer.status_code == 403
+    assert "not authorized" in answer.json()["message"]
