@@ -185,7 +185,7 @@ def test_clusters_are_narrowed_as_runs_are(api: FakeApi, trainyard: Command) -> 
     listed = {key: value for key, value in CLUSTER.items() if key != "spec"}
     api.answers["GET /v1/clusters"] = (200, {"clusters": [{**listed, "groups": [group]}]})
     _, out, _ = trainyard("cluster", "ls", "--status", "ready", "--label", "team=a")
-    assert re.search(r"mine-abc +Ready +- +3 ", out)
+    assert re.search(r"mine-abc +- +Ready +- +3 ", out)
     [call] = api.calls("GET /v1/clusters")
     assert (call["query"]["status"], call["query"]["label"]) == ("ready", "team=a")
     assert trainyard("cluster", "ls", "-o", "id")[1].split() == ["mine-abc"]
