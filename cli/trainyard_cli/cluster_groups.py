@@ -5,6 +5,7 @@ It reads what it knows and passes over the rest: a newer control plane may show 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 Json = dict[str, Any]
@@ -18,6 +19,16 @@ class Group(NamedTuple):
     number: int
     spares: int
     instance_type: str
+
+
+def groups_listed(cluster: Json) -> list[Group]:
+    """Of a cluster in a list, which has its groups and no spec; older versions send the spec."""
+    if "groups" not in cluster:
+        return groups_of(cluster.get("spec") or {})
+    return [
+        Group(one["name"], one["role"], one["count"], one["spares"], one["instanceType"])
+        for one in cluster["groups"]
+    ]
 
 
 def groups_of(spec: Json) -> list[Group]:
@@ -36,9 +47,9 @@ def groups_of(spec: Json) -> list[Group]:
     ]
 
 
-def nodes_of(spec: Json) -> int:
+def nodes_of(groups: Sequence[Group]) -> int:
     """All nodes that there may be."""
-    return sum(group.number + group.spares for group in groups_of(spec))
+    return sum(group.number + group.spares for group in groups)
 
 
 def _of_queues(spec: Json) -> list[Group]:

@@ -97,7 +97,7 @@ class ApiProblem(CliError):
             **dict.fromkeys((400, 413, 415, 422), INVALID),
             **dict.fromkeys((401, 403), REFUSED),
             **dict.fromkeys((404, 405), NOT_FOUND),
-            409: CONFLICT,
+            **dict.fromkeys((409, 412), CONFLICT),
         }
         return by_status.get(self.status, FAILED)
 

@@ -19,6 +19,7 @@ OPERATIONS = {
     "DELETE /v1/filesystems/{filesystemName}",
     "POST /v1/filesystems/{filesystemName}:export",
     "POST /v1/runs", "GET /v1/runs", "GET /v1/runs/{runId}", "GET /v1/runs/{runId}/events",
+    "PATCH /v1/runs/{runId}", "PATCH /v1/clusters/{clusterName}",
     "GET /v1/runs/{runId}/checkpoints", "GET /v1/runs/{runId}/logs", "GET /v1/runs/{runId}/metrics",
     "GET /v1/runs/{runId}/outputs",
     "POST /v1/runs/{runId}:cancel", "POST /v1/runs/{runId}:resume", "POST /v1/runs/{runId}:export",

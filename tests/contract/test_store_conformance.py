@@ -12,6 +12,7 @@ from tests.support import store_implementations
 from tests.support.store_records import at, fact, heartbeat, new_cluster, numbered_run
 
 from trainyard.domain import errors
+from trainyard.domain.listing import Wanted
 from trainyard.domain.records import Attempt, Checkpoint, Run, TimelineEntry, Wait
 from trainyard.ports import Clusters, Runs, Waits
 
@@ -23,6 +24,7 @@ class Stores:
     waits: Waits
 
 
+RUNNING = Wanted(statuses=frozenset({"Running"}))
 #: Stories of durability that the twins do not tell.
 #: They forget no key, and never meet a straggler of an earlier generation.
 DURABLE_ONLY = {
@@ -151,14 +153,13 @@ def test_runs_are_listed_newest_first_page_by_page(stores: Stores) -> None:
 def test_runs_are_listed_by_status_with_tokens_of_their_own(stores: Stores) -> None:
     for number in range(1, 6):
         create(stores, numbered_run(number, status="Running" if number < 5 else "Failed"))
-    page = stores.runs.list(limit=2, token=None, status="Running")
+    page = stores.runs.list(limit=2, token=None, wanted=RUNNING)
     assert [item.id for item in page.items] == [numbered_run(4).id, numbered_run(3).id]
-    rest = stores.runs.list(limit=2, token=page.next_token, status="Running")
+    rest = stores.runs.list(limit=2, token=page.next_token, wanted=RUNNING)
     assert [item.id for item in rest.items] == [numbered_run(2).id, numbered_run(1).id]
     assert rest.next_token is None
-    assert [item.id for item in stores.runs.list(limit=9, token=None, status="Failed").items] == [
-        numbered_run(5).id
-    ]
+    failed = stores.runs.list(limit=9, token=None, wanted=Wanted(statuses=frozenset({"Failed"})))
+    assert [item.id for item in failed.items] == [numbered_run(5).id]
     with pytest.raises(errors.BadPageToken):
         stores.runs.list(limit=2, token=page.next_token)
 

@@ -28,6 +28,7 @@ from trainyard.domain.facts import (
     UnsavedRun,
     gone_nodes,
 )
+from trainyard.domain.listing import Wanted
 from trainyard.domain.records import Checkpoint, TimelineEntry, Wait
 from trainyard_contracts.events import (
     AttemptStarted,
@@ -186,9 +187,9 @@ def test_a_run_that_cannot_be_read_leaves_all_lists_readable(
     rest = runs.list(limit=2, token=first.next_token)
     assert [found.id for page in (first, rest) for found in page.items] == readable
     assert rest.next_token is None
-    assert [
-        found.id for found in runs.list(limit=9, token=None, status="Pending").items
-    ] == readable
+    pending = Wanted(statuses=frozenset({"Pending"}))
+    listed = runs.list(limit=9, token=None, wanted=pending).items
+    assert [found.id for found in listed] == readable
     assert {found.id for found in runs.active()} == set(readable)
     assert {found.id for found in runs.on_cluster("demo")} == set(readable)
     assert f"run#{numbered_run(3).id}" in caplog.text

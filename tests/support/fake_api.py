@@ -100,6 +100,7 @@ class _Handler(BaseHTTPRequestHandler):
                 "method": self.command,
                 "path": url.path,
                 "query": query,
+                "raw": url.query,
                 "headers": dict(self.headers),
                 "body": body,
             }
@@ -118,7 +119,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    do_GET = do_POST = do_PUT = do_DELETE = answer
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer
 
 
 class FakeApi:

@@ -21,6 +21,7 @@ from trainyard.domain import errors
 from trainyard.domain.audit import AuditEntry, AuditQuery
 from trainyard.domain.facts import attempt_of, data_of, type_of
 from trainyard.domain.filesystem_records import Filesystem
+from trainyard.domain.listing import EVERYTHING, Wanted, matches
 from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Run, TimelineEntry, Wait
 from trainyard.domain.states import BackendStatus, NodeState
 from trainyard.ports import (
@@ -51,7 +52,6 @@ from trainyard_contracts.events import ClusterHeartbeat, Fact
 from trainyard_contracts.files import ExportedObject
 from trainyard_contracts.filesystems import FilesystemSpec
 from trainyard_contracts.inputs import S3Prefix
-from trainyard_contracts.people import Person
 from trainyard_contracts.places import RECORD_TAG, STAGE_TAG
 from trainyard_contracts.trees import Pack
 
@@ -142,6 +142,13 @@ def page(items: Sequence[Any], limit: int, token: str | None, query: str) -> Pag
     return Page(chosen, json.dumps([query, start + limit]) if more else None)
 
 
+def chosen(records: Sequence[Any], wanted: Wanted) -> list[Any]:
+    """Those that are wanted, in their order; of one moment, as they were made."""
+    found = [one for one in records if matches(wanted, one)]
+    ordered = sorted(found, key=lambda one: one.created_at)
+    return ordered[::-1] if wanted.newest_first else ordered
+
+
 def as_stored(record: R, at: datetime) -> R:
     """The record itself; raises for what could not be written into the table, as the real one."""
     pack(record)
@@ -193,22 +200,14 @@ class MemoryRuns:
             self.note(run.id, line)
         return fresh
 
-    def list(
-        self,
-        *,
-        limit: int,
-        token: str | None,
-        status: str | None = None,
-        owner: Person | None = None,
-    ) -> Page[Run]:
-        newest = [run for run in reversed(self.stored.values()) if run.id not in self.broken]
-        found = [
-            run
-            for run in newest
-            if status in (None, run.status)
-            and (owner is None or (run.created_by and run.created_by.same_as(owner)))
+    def list(self, *, limit: int, token: str | None, wanted: Wanted = EVERYTHING) -> Page[Run]:
+        read = [run for run in self.stored.values() if run.id not in self.broken]
+        return page(chosen(read, wanted), limit, token, f"runs/{wanted.digest}")
+
+    def beginning(self, prefix: str, *, at_most: int) -> list[str]:
+        return sorted((one for one in self.stored if one.startswith(prefix)), reverse=True)[
+            :at_most
         ]
-        return page(found, limit, token, f"runs/{status}/{owner and owner.id}")
 
     def active(self) -> list[Run]:
         read = [run for run in self.stored.values() if run.id not in self.broken]
@@ -323,9 +322,9 @@ class MemoryClusters:
         self.stored[cluster.name] = read_stored(Cluster, successor.model_dump_json())
         return self.stored[cluster.name]
 
-    def list(self, *, limit: int, token: str | None) -> Page[Cluster]:
+    def list(self, *, limit: int, token: str | None, wanted: Wanted = EVERYTHING) -> Page[Cluster]:
         read = [cluster for cluster in self.stored.values() if cluster.name not in self.broken]
-        return page(read, limit, token, "clusters")
+        return page(chosen(read, wanted), limit, token, f"clusters/{wanted.digest}")
 
     def active(self) -> list[Cluster]:
         read = [cluster for cluster in self.stored.values() if cluster.name not in self.broken]
@@ -400,8 +399,11 @@ class MemoryFilesystems:
         self.stored[filesystem.name] = fresh
         return fresh
 
-    def list(self, *, limit: int, token: str | None) -> Page[Filesystem]:
-        return page([one for one in self._read() if one], limit, token, "filesystems")
+    def list(
+        self, *, limit: int, token: str | None, wanted: Wanted = EVERYTHING
+    ) -> Page[Filesystem]:
+        found = chosen(list(self._read()), wanted)
+        return page(found, limit, token, f"filesystems/{wanted.digest}")
 
     def active(self) -> list[Filesystem]:
         return [one for one in self._read() if one.status != "Deleted"]

@@ -14,6 +14,14 @@ from moto import mock_aws
 
 from trainyard.aws.table import Table
 
+#: What each index of template.yaml holds beside its keys.
+INDEXES: dict[str, Any] = {
+    "gsi1": {"ProjectionType": "KEYS_ONLY"},
+    "listed": {
+        "ProjectionType": "INCLUDE",
+        "NonKeyAttributes": ["name", "status", "cluster", "labels", "createdBy"],
+    },
+}
 _numbers = itertools.count()
 ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "testing",
@@ -34,14 +42,14 @@ def mocked_dynamodb() -> Iterator[Any]:
 
 
 def new_table(dynamodb: Any) -> Table:
-    """An empty table with the index of template.yaml, of a name of its own."""
+    """An empty table with the indexes of template.yaml, of a name of its own."""
     name = f"trainyard-test-{next(_numbers)}"
     create_table(dynamodb, name)
     return Table(dynamodb, name)
 
 
 def create_table(dynamodb: Any, name: str) -> None:
-    """A table with the keys and the index of template.yaml."""
+    """A table with the keys and the indexes of template.yaml."""
     keys = ("pk", "sk", "gsi1pk", "gsi1sk")
     dynamodb.create_table(
         TableName=name,
@@ -53,12 +61,13 @@ def create_table(dynamodb: Any, name: str) -> None:
         ],
         GlobalSecondaryIndexes=[
             {
-                "IndexName": "gsi1",
+                "IndexName": name,
                 "KeySchema": [
                     {"AttributeName": "gsi1pk", "KeyType": "HASH"},
                     {"AttributeName": "gsi1sk", "KeyType": "RANGE"},
                 ],
-                "Projection": {"ProjectionType": "KEYS_ONLY"},
+                "Projection": projection,
             }
+            for name, projection in INDEXES.items()
         ],
     )

@@ -11,7 +11,7 @@ import random
 import re
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -127,11 +127,18 @@ class Client:
         return self._call("GET", f"/v1/runs/{_segment(run_id)}")
 
     def runs(
-        self, *, status: str | None = None, mine: bool = False, at_most: int = 1000
+        self, *, status: str | Sequence[str] | None = None, at_most: int = 1000, **filters: Any
     ) -> list[Json]:
-        """Newest first. `mine`: only those of the signer."""
-        query = {"status": status, "mine": "true" if mine else None}
-        return self._all("/v1/runs", "runs", query, at_most)
+        """Newest first. `filters` are the list's parameters, such as label, name and since.
+
+        A parameter with several values is a list.
+        """
+        return self._all("/v1/runs", "runs", {"status": status, **filters}, at_most)
+
+    def label_run(self, run_id: str, changes: Mapping[str, str | None]) -> Json:
+        """Set labels; None takes one away. A repetition changes nothing."""
+        path = f"/v1/runs/{_segment(run_id)}"
+        return self._call("PATCH", path, body={"labels": dict(changes)})
 
     def events(self, run_id: str) -> list[Json]:
         """The timeline, oldest first."""
@@ -293,8 +300,14 @@ class Client:
     def cluster(self, name: str) -> Json:
         return self._call("GET", f"/v1/clusters/{_segment(name)}")
 
-    def clusters(self, *, at_most: int = 1000) -> list[Json]:
-        return self._all("/v1/clusters", "clusters", None, at_most)
+    def clusters(self, *, at_most: int = 1000, **filters: Any) -> list[Json]:
+        """Newest first, without their specs; `filters` as in `runs`."""
+        return self._all("/v1/clusters", "clusters", filters, at_most)
+
+    def label_cluster(self, name: str, changes: Mapping[str, str | None]) -> Json:
+        """As label_run."""
+        path = f"/v1/clusters/{_segment(name)}"
+        return self._call("PATCH", path, body={"labels": dict(changes)})
 
     def delete_cluster(self, name: str, *, force: bool = False, reason: str | None = None) -> Json:
         query = {"force": "true" if force else None, "reason": reason or None}
@@ -503,7 +516,12 @@ def _no_faults(api_url: str) -> InvalidInput:
 
 
 def _query(given: Mapping[str, Any]) -> str:
-    texts = {name: str(value) for name, value in given.items() if value is not None}
+    texts = [
+        (name, str(one))
+        for name, value in given.items()
+        for one in (value if isinstance(value, (list, tuple)) else [value])
+        if one is not None
+    ]
     return "?" + urlencode(texts, quote_via=quote) if texts else ""
 
 

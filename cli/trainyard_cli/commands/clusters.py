@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 
 from ..api.client import Json
-from ..cluster_groups import groups_of, nodes_of
+from ..cluster_groups import groups_listed, groups_of, nodes_of
 from ..context import Context, context_of
 from ..problems import DETACHED, FAILED, ApiProblem, InvalidInput
 from ..screen.output import (
@@ -28,7 +28,9 @@ from ..screen.output import (
     styled,
     table,
 )
+from ..screen.words import labels_text
 from ..spec_files import read_spec
+from . import filters
 from .people import Reason, name_of
 from .runs import Yes, print_plan
 
@@ -149,28 +151,64 @@ def _change_is_over(found: Json | None) -> bool:
 
 
 @clusters.command("ls")
-def list_clusters(typer_context: typer.Context) -> None:
-    """List clusters."""
+def list_clusters(
+    typer_context: typer.Context,
+    status: filters.Status = None,
+    label: filters.Label = None,
+    name: filters.Name = None,
+    since: filters.Since = None,
+    until: filters.Until = None,
+    mine: filters.Mine = False,
+    by: filters.By = None,
+    order: filters.Order = "newest",
+    limit: filters.Limit = 1000,
+    show_labels: filters.ShowLabels = False,
+    output: filters.Output = "table",
+) -> None:
+    """List clusters, newest first."""
     context = context_of(typer_context)
-    found = context.client.clusters()
-    if context.json:
+    asked = filters.asked(
+        status=status, label=label, name=name, since=since, until=until, mine=mine, by=by,
+        order=order,
+    )  # fmt: skip
+    found = context.client.clusters(at_most=limit, **asked)
+    if context.json or output == "json":
         print_json({"clusters": found})
-        return
-    rows = [
-        (
-            escape(cluster["name"]),
-            name_of(cluster.get("createdBy")),
-            styled(cluster["status"]),
-            escape(cluster.get("ownerRun") or "-"),
-            nodes_of(cluster["spec"]) or "-",
-            ago(cluster["createdAt"]),
-        )
-        for cluster in found
-    ]
-    if rows:
-        print_table(table(["cluster", "owner", "status", "made for", "nodes", "age"], rows))
+    elif output == "id":
+        for cluster in found:
+            out.print(cluster["name"], markup=False, soft_wrap=True)
+    elif found:
+        columns = ["cluster", "owner", "status", "made for", "nodes", "age"]
+        rows = [_cluster_row(cluster, show_labels=show_labels) for cluster in found]
+        print_table(table([*columns, *(["labels"] if show_labels else [])], rows))
+    elif any(asked.values()):
+        out.print("No cluster is like that. All of them: trainyard cluster ls")
     else:
         out.print("No clusters. Make one: trainyard cluster create FILE")
+
+
+def _cluster_row(cluster: Json, *, show_labels: bool) -> list[object]:
+    return [
+        escape(cluster["name"]),
+        name_of(cluster.get("createdBy")),
+        styled(cluster["status"]),
+        escape(cluster.get("ownerRun") or "-"),
+        nodes_of(groups_listed(cluster)) or "-",
+        ago(cluster["createdAt"]),
+        *([escape(labels_text(cluster.get("labels")))] if show_labels else []),
+    ]
+
+
+@clusters.command(context_settings=filters.TAKES_LABELS)
+def label(typer_context: typer.Context, cluster: Name, changes: filters.LabelChanges) -> None:
+    """Set labels of a cluster, or take them away; the others stay."""
+    context = context_of(typer_context)
+    document = context.client.label_cluster(cluster, filters.label_changes(changes))
+    if context.json:
+        print_json(document)
+    else:
+        labels = escape(labels_text(document.get("labels")))
+        out.print(f"{escape(document['name'])}: {labels}", soft_wrap=True)
 
 
 @clusters.command()
@@ -265,6 +303,7 @@ def print_cluster(context: Context, cluster: Json) -> None:
                 f"{group.name} {group.number}+{group.spares} {group.instance_type}"
                 for group in groups_of(cluster["spec"])
             ),
+            "labels": escape(labels_text(cluster.get("labels"))) if cluster.get("labels") else None,
             "owner": _owner(cluster),
             "made for": cluster.get("ownerRun"),
             "capacity": _try(cluster),

@@ -20,6 +20,7 @@ from ..screen.output import (
     styled,
     table,
 )
+from .meant import run_meant
 from .since import seconds
 
 Json = dict[str, Any]
@@ -120,6 +121,7 @@ def add_share(group: typer.Typer, kind: Kind) -> None:
         if bool(with_) == nobody:
             raise typer.BadParameter("give --with ARN (repeatable), or --nobody")
         context = context_of(typer_context)
+        thing = run_meant(context, thing) if kind == "run" else thing
         found = context.client.share(kind, thing, list(with_ or []), reason=reason)
         _print(context.json, found, f"Shared with {', '.join(with_ or ['nobody'])}.")
 
@@ -133,6 +135,7 @@ def add_share(group: typer.Typer, kind: Kind) -> None:
         yes: Annotated[bool, typer.Option("--yes", "-y", help="do not ask")] = False,
     ) -> None:
         context = context_of(typer_context)
+        thing = run_meant(context, thing) if kind == "run" else thing
         question = f"Give {kind} {thing} to {to or 'yourself'}?"
         confirmed(question, yes=yes, as_json=context.json)
         found = context.client.transfer(kind, thing, to, reason=reason)

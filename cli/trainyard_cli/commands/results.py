@@ -13,18 +13,18 @@ from ..problems import CONFLICT, DETACHED, NOT_FOUND
 from ..screen.output import bytes_text, counted, date, err, out, print_json
 from ..screen.progress import bar
 from ..terminal_text import plain
+from .meant import RunGiven, run_meant
 
 if TYPE_CHECKING:
     from ..downloads import Result
 
-RunId = Annotated[str, typer.Argument(metavar="RUN", help="id of the run (run-...)")]
 Pattern = Annotated[
     str | None,
     typer.Argument(help="only these: a directory such as final, or a pattern such as '*.pt'"),
 ]
 
 
-def outputs(typer_context: typer.Context, run: RunId, pattern: Pattern = None) -> None:
+def outputs(typer_context: typer.Context, run: RunGiven, pattern: Pattern = None) -> None:
     """List what the run's verified export holds: size, SHA-256, name.
 
     Of a run that still trains, or whose cluster was lost: what was copied by then.
@@ -32,6 +32,7 @@ def outputs(typer_context: typer.Context, run: RunId, pattern: Pattern = None) -
     from ..downloads import selected
 
     context = context_of(typer_context)
+    run = run_meant(context, run)
     shown, size, uri, synced, at = [], 0, "", False, None
     for page in context.client.outputs(run):
         uri = page["uri"]
@@ -70,7 +71,7 @@ def _tell_sync(at: str | None) -> None:
 
 def download(
     typer_context: typer.Context,
-    run: RunId,
+    run: RunGiven,
     pattern: Pattern = None,
     to: Annotated[Path | None, typer.Option(help="directory; default: one of the run's id")] = None,
     force: Annotated[
@@ -88,7 +89,9 @@ def download(
     """
     from .. import downloads
 
-    context, place = context_of(typer_context), to or Path(run)
+    context = context_of(typer_context)
+    run = run_meant(context, run)
+    place = to or Path(run)
     if to is None:
         _make(place)
     try:

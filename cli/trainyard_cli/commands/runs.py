@@ -15,7 +15,6 @@ from ..context import Context, context_of
 from ..problems import DETACHED, FAILED, ApiProblem
 from ..screen import live
 from ..screen.output import (
-    ago,
     bytes_text,
     confirmed,
     counted,
@@ -23,14 +22,15 @@ from ..screen.output import (
     out,
     print_fields,
     print_json,
-    print_table,
     styled,
-    table,
 )
 from ..screen.run_page import print_metrics, print_run
 from ..screen.snapshot import TERMINAL
 from ..spec_files import read_spec
-from .people import Reason, name_of
+from .filters import TAKES_LABELS
+from .meant import RunGiven, run_meant
+from .people import Reason
+from .run_list import label, list_runs
 from .since import seconds
 from .submission import prepared, print_differences
 
@@ -39,7 +39,6 @@ app = typer.Typer(no_args_is_help=True, help="Runs: one training job's whole lif
 Yes = Annotated[
     bool, typer.Option("--yes", "-y", help="do not ask; without a terminal nobody is asked")
 ]
-RunId = Annotated[str, typer.Argument(metavar="RUN", help="id of the run (run-...)")]
 
 
 Changes = Annotated[
@@ -100,7 +99,7 @@ def submit(
 @app.command(context_settings=TAKES_ARGUMENTS)
 def rerun(
     typer_context: typer.Context,
-    run: RunId,
+    run: RunGiven,
     watch: Watch = False,
     dryrun: Dryrun = False,
     idempotency_key: Key = None,
@@ -123,8 +122,9 @@ def rerun(
     from ..overrides import differences, overridden, same_commit
 
     context = context_of(typer_context)
+    run = run_meant(context, run)
     document = context.client.run(run)
-    before = document["spec"]
+    before = {**document["spec"], **_labels_now(document)}
     spec = overridden(
         before,
         fields=[
@@ -143,6 +143,11 @@ def rerun(
                 "Its files are those of that run; --set job.workdir=. uploads this directory."
             )
     _submit(context, spec, watch=watch, dryrun=dryrun, idempotency_key=idempotency_key)
+
+
+def _labels_now(document: Json) -> Json:
+    """As people changed them since; none of an API that knows no labels."""
+    return {"labels": document["labels"]} if document.get("labels") else {}
 
 
 def _start(run: str, step: int) -> str:
@@ -201,46 +206,15 @@ def _submit(
         err.print(f"Follow it with: trainyard run watch {run['id']}", soft_wrap=True)
 
 
-@app.command("ls")
-def list_runs(
-    typer_context: typer.Context,
-    status: Annotated[
-        str | None, typer.Option(help="only runs of this status, such as Running")
-    ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="newest so many")] = 50,
-    mine: Annotated[
-        bool, typer.Option("--mine/--all", help="only your own runs, or everybody's")
-    ] = False,
-) -> None:
-    """List runs, newest first."""
-    context = context_of(typer_context)
-    runs = context.client.runs(status=status, mine=mine, at_most=limit)
-    if context.json:
-        print_json({"runs": runs})
-        return
-    rows = [
-        (
-            run["id"],
-            escape(run["name"]),
-            name_of(run.get("createdBy")),
-            styled(run["status"]),
-            run["attemptCount"],
-            ago(run["createdAt"]),
-            escape(run["reason"]),
-        )
-        for run in runs
-    ]
-    if rows:
-        print_table(table(["run", "name", "owner", "status", "attempts", "age", "reason"], rows))
-    else:
-        whose = "of yours " if mine else ""
-        out.print(f"No runs {whose}yet. Start one: trainyard run submit FILE")
+app.command("ls")(list_runs)
+app.command(context_settings=TAKES_LABELS)(label)
 
 
 @app.command()
-def show(typer_context: typer.Context, run: RunId) -> None:
+def show(typer_context: typer.Context, run: RunGiven) -> None:
     """Show a run: status, attempts, incidents, checkpoints, and where its results lie."""
     context = context_of(typer_context)
+    run = run_meant(context, run)
     document = context.client.run(run)
     if context.json:
         print_json(document)
@@ -250,9 +224,10 @@ def show(typer_context: typer.Context, run: RunId) -> None:
 
 
 @app.command()
-def watch(typer_context: typer.Context, run: RunId) -> None:
+def watch(typer_context: typer.Context, run: RunGiven) -> None:
     """Follow a run until it ends. Ctrl-C detaches; the run goes on."""
-    _follow(context_of(typer_context), run)
+    context = context_of(typer_context)
+    _follow(context, run_meant(context, run))
 
 
 @contextlib.contextmanager
@@ -294,9 +269,10 @@ def _quietly(context: Context, run_id: str) -> Json:
 
 
 @app.command()
-def events(typer_context: typer.Context, run: RunId) -> None:
+def events(typer_context: typer.Context, run: RunGiven) -> None:
     """The timeline: facts, decisions and their reasons."""
     context = context_of(typer_context)
+    run = run_meant(context, run)
     found = context.client.events(run)
     if context.json:
         print_json({"events": found})
@@ -307,7 +283,7 @@ def events(typer_context: typer.Context, run: RunId) -> None:
 @app.command()
 def logs(
     typer_context: typer.Context,
-    run: RunId,
+    run: RunGiven,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="go on until the run ends")
     ] = False,
@@ -342,6 +318,7 @@ def logs(
     context = context_of(typer_context)
     if rank is not None and node is not None:
         raise typer.BadParameter("goes not with --rank, which is on one node", param_hint="--node")
+    run = run_meant(context, run)
     if follow and not context.json:
         with _detachable(run):
             live.follow_log(
@@ -392,7 +369,7 @@ def logs(
 @app.command()
 def metrics(
     typer_context: typer.Context,
-    run: RunId,
+    run: RunGiven,
     since: Annotated[
         int,
         typer.Option(
@@ -404,6 +381,7 @@ def metrics(
 ) -> None:
     """Step, loss and speed, and the loss as a curve; also of a run that has ended."""
     context = context_of(typer_context)
+    run = run_meant(context, run)
     found = context.client.metrics(run, since_seconds=since)
     if context.json:
         print_json(found)
@@ -417,10 +395,11 @@ def _write_line(text: str) -> None:
 
 @app.command()
 def cancel(
-    typer_context: typer.Context, run: RunId, yes: Yes = False, reason: Reason = None
+    typer_context: typer.Context, run: RunGiven, yes: Yes = False, reason: Reason = None
 ) -> None:
     """Cancel a run: stop the job, export what is whole, delete the run's own cluster."""
     context = context_of(typer_context)
+    run = run_meant(context, run)
     confirmed(f"Cancel {run}?", yes=yes, as_json=context.json)
     _accepted(context, context.client.cancel_run(run, reason=reason), "Cancelling")
 
@@ -428,7 +407,7 @@ def cancel(
 @app.command()
 def resume(
     typer_context: typer.Context,
-    run: RunId,
+    run: RunGiven,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="follow it")] = False,
     filesystem: Annotated[
         str | None,
@@ -442,6 +421,7 @@ def resume(
 ) -> None:
     """Resume a failed or cancelled run from its newest whole checkpoint."""
     context = context_of(typer_context)
+    run = run_meant(context, run)
     document = context.client.resume_run(run, filesystem=filesystem)
     if watch:
         _follow(context, run)
@@ -452,7 +432,7 @@ def resume(
 @app.command()
 def export(
     typer_context: typer.Context,
-    run: RunId,
+    run: RunGiven,
     wait: Annotated[
         bool,
         typer.Option(
@@ -462,6 +442,7 @@ def export(
 ) -> None:
     """Export checkpoints, the final model and the program's own output to S3 now."""
     context = context_of(typer_context)
+    run = run_meant(context, run)
     before = (context.client.run(run).get("export") or {}).get("id")
     document = context.client.export_run(run)
     if not wait:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
 
 import typer
 
@@ -26,3 +27,32 @@ def seconds(most: int) -> Callable[[str | int], int]:
         return given
 
     return read
+
+
+#: The furthest that a list looks back.
+_LONGEST_DAYS = 3660
+
+
+def moment(text: str) -> str:
+    """Reads '2d', '90m', '2026-11-01' or '2026-11-01T12:00Z', as the API takes a time.
+
+    A date is its midnight here; a time without a zone is the clock's here. It raises BadParameter.
+    """
+    if (found := _WRITTEN.fullmatch(text)) is not None and found[2]:
+        back = timedelta(seconds=min(int(found[1]) * _SECONDS[found[2]], _LONGEST_DAYS * 86400))
+        at = datetime.now(timezone.utc) - back
+    else:
+        at = _written(text)
+    return at.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _written(text: str) -> datetime:
+    try:
+        at = datetime.fromisoformat(text)
+        at.astimezone(timezone.utc)
+    except (ValueError, OverflowError):
+        raise typer.BadParameter(
+            f"{text!r} is no time; give how long ago, such as 90m, 12h or 2d, a date such as "
+            "2026-11-01, or a time such as 2026-11-01T12:00Z"
+        ) from None
+    return at

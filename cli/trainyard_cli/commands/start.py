@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from ..cluster_groups import groups_of
+from ..cluster_groups import groups_listed
 from ..context import Context, context_of
 from ..problems import CliError, Conflict
 from ..screen.output import err, out, print_json
@@ -105,7 +105,7 @@ def _cluster(context: Context) -> Cluster:
     local = client.connection.local is not None
     if not found:
         return Cluster(local=local)
-    groups = groups_of(found[0]["spec"])
+    groups = groups_listed(found[0])
     workers = sum(group.number for group in groups if group.role == "worker")
     names = [cluster["name"] for cluster in found]
     return Cluster(names[0], workers, tuple(names[1:]), local)

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.measure import Measurement
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -76,13 +77,26 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
 
 def print_table(what: Table) -> None:
     """On a narrow terminal lines run over, as those of `kubectl get` do; no cell is cut."""
+    _print(_wide_enough(what), what)
+
+
+def _wide_enough(what: Table) -> Console:
     least = Measurement.get(out, out.options.update(max_width=UNWRAPPED), what).minimum
-    console = (
-        out
-        if least <= out.width
-        else Console(file=out.file, width=least, force_terminal=out.is_terminal, highlight=False)
-    )
-    _print(console, what)
+    if least <= out.width:
+        return out
+    return Console(file=out.file, width=least, force_terminal=out.is_terminal, highlight=False)
+
+
+def print_with_reasons(what: Table, reasons: Sequence[str]) -> None:
+    """Each row on one line, and what there is to say of it on those below."""
+    console = _wide_enough(what)
+    with console.capture() as held:
+        console.print(what)
+    for line, reason in zip(held.get().splitlines(), ["", *reasons], strict=True):
+        out.print(Text.from_ansi(line.rstrip()), soft_wrap=True)
+        if reason:
+            below = Padding(Text.from_markup(reason, style="dim"), (0, 0, 0, 2), expand=False)
+            out.print(below)
 
 
 def print_fields(document: Mapping[str, object]) -> None:
@@ -146,8 +160,8 @@ def seconds_text(seconds: float) -> str:
 
 
 def date(text: str | None) -> str:
-    """A time of the API as local date and clock time."""
-    return "-" if not text else datetime.fromisoformat(text).astimezone().strftime("%F %H:%M:%S")
+    """A time of the API as local date and clock time, with the zone."""
+    return "-" if not text else datetime.fromisoformat(text).astimezone().strftime("%F %T %Z")
 
 
 def between(start: str | None, end: str | None) -> float | None:

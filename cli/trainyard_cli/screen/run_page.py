@@ -22,7 +22,7 @@ from .output import (
     styled,
     table,
 )
-from .words import began_with, mark
+from .words import began_with, labels_text, mark
 
 Json = dict[str, Any]
 
@@ -37,6 +37,7 @@ def print_run(run: Json, checkpoints: Sequence[Json]) -> None:
 def _fields(run: Json) -> Json:
     return {
         "run": f"{run['id']} ({escape(run['name'])})",
+        "labels": escape(labels_text(run["labels"])) if run.get("labels") else None,
         "status": styled(run["status"]),
         "reason": escape(run["reason"]),
         "cluster": f"{escape(run['clusterName'])}{' (deleted)' if run['clusterDeleted'] else ''}",

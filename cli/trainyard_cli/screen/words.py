@@ -16,3 +16,9 @@ def began_with(attempt: Json) -> str:
     """What its program says that it resumed from, else what was there for it; '' = nothing."""
     said = attempt.get("resumedFrom")
     return f"step {said}" if said is not None else attempt.get("beganWith") or ""
+
+
+def labels_text(labels: dict[str, str] | None) -> str:
+    """In one cell of a table."""
+    pairs = [f"{key}={value}" if value else key for key, value in (labels or {}).items()]
+    return ", ".join(pairs) or "-"

@@ -13,6 +13,7 @@ from . import spec_rules
 from .base import Name, Strict, rule
 from .cluster_parts import Mountable, PythonEnvironment, SecretName, SubnetId
 from .inputs import S3Prefix, S3Source
+from .labels import Labels
 
 
 class GroupBase(Strict):
@@ -121,6 +122,7 @@ class ClusterBase(Strict, ABC):
     name: Name = Field(
         description="of the cluster, at AWS too; made for a run, it gets the end of the run's id"
     )
+    labels: Labels = Field(default_factory=dict)
     backend: str
     capacity: Sequence[CapacityBase] = Field(
         default_factory=list, description="other ways to make it, where the backend knows any"

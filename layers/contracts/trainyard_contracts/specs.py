@@ -30,6 +30,7 @@ from .cluster_specs import ClusterSpec
 from .git_code import GitSpec
 from .images import ImageName, is_file
 from .inputs import InputSpec, S3Prefix, is_s3, meeting, misplaced
+from .labels import Labels
 from .recipe_names import RecipeName
 from .watching import ProgressSetting, WatchSpec
 
@@ -481,6 +482,7 @@ class RunSpec(Strict):
     """One training job's whole life: cluster, job, checkpoints, export, teardown."""
 
     name: Name = Field(description="for people; an id tells runs apart")
+    labels: Labels = Field(default_factory=dict)
     cluster: ClusterRef = Field(description="where it runs")
     job: JobSpec = Field(description="what runs there")
     inputs: list[InputSpec] = Field(

@@ -15,6 +15,7 @@ from trainyard.domain.adoption import ForeignCluster
 from trainyard.domain.audit import AuditEntry, AuditQuery
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.filesystems import Life, TaskEnd
+from trainyard.domain.listing import EVERYTHING, Wanted
 from trainyard.domain.people import RolesOfPeople
 from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Run, TimelineEntry, Wait
 from trainyard.domain.states import BackendStatus
@@ -23,7 +24,6 @@ from trainyard_contracts.events import ClusterHeartbeat, Fact
 from trainyard_contracts.files import ExportedObject
 from trainyard_contracts.filesystems import FilesystemSpec
 from trainyard_contracts.inputs import S3Prefix
-from trainyard_contracts.people import Person
 from trainyard_contracts.trees import Pack
 
 T = TypeVar("T")
@@ -195,15 +195,16 @@ class Runs(Protocol):
         """
         ...
 
-    def list(
-        self,
-        *,
-        limit: int,
-        token: str | None,
-        status: str | None = None,
-        owner: Person | None = None,
-    ) -> Page[Run]:
-        """Newest first, without what this version cannot read. Raises errors.BadPageToken."""
+    def list(self, *, limit: int, token: str | None, wanted: Wanted = EVERYTHING) -> Page[Run]:
+        """Those that are wanted, without what this version cannot read.
+
+        A page may have fewer than `limit` and be followed by another one all the same. Raises
+        errors.BadPageToken.
+        """
+        ...
+
+    def beginning(self, prefix: str, *, at_most: int) -> builtins.list[str]:
+        """Ids that begin so, newest first."""
         ...
 
     def active(self) -> builtins.list[Run]:
@@ -292,7 +293,7 @@ class Clusters(Protocol):
         """
         ...
 
-    def list(self, *, limit: int, token: str | None) -> Page[Cluster]:
+    def list(self, *, limit: int, token: str | None, wanted: Wanted = EVERYTHING) -> Page[Cluster]:
         """As Runs.list."""
         ...
 
@@ -357,7 +358,9 @@ class Filesystems(Protocol):
         """As Runs.put."""
         ...
 
-    def list(self, *, limit: int, token: str | None) -> Page[Filesystem]:
+    def list(
+        self, *, limit: int, token: str | None, wanted: Wanted = EVERYTHING
+    ) -> Page[Filesystem]:
         """As Runs.list."""
         ...
 

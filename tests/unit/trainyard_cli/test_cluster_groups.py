@@ -25,4 +25,4 @@ def test_a_queue_of_several_types_shows_them_all() -> None:
 
 def test_a_spec_of_another_kind_has_no_groups() -> None:
     assert groups_of({"backend": "of-tomorrow"}) == []
-    assert nodes_of({"backend": "of-tomorrow"}) == 0
+    assert nodes_of(groups_of({"backend": "of-tomorrow"})) == 0

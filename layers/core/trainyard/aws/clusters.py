@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from datetime import datetime, timedelta
 
-from trainyard.aws import page_tokens
+from trainyard.aws import listing
 from trainyard.aws.facts import fact_item, names_item, read_facts, written
 from trainyard.aws.items import (
     Item,
@@ -20,13 +20,13 @@ from trainyard.aws.items import (
 )
 from trainyard.aws.table import Table
 from trainyard.domain import errors
+from trainyard.domain.listing import EVERYTHING, Wanted
 from trainyard.domain.records import Cluster
 from trainyard.ports import Clock, Page
 from trainyard_contracts.events import ClusterHeartbeat, Fact
 
 HEARTBEAT_LIFETIME = timedelta(days=7)
 _ACTIVE, _DELETED = "clusters#active", "clusters#deleted"
-_QUERY = ("clusters",)
 
 
 class TableClusters:
@@ -65,12 +65,17 @@ class TableClusters:
     def put(self, cluster: Cluster) -> Cluster:
         after = cluster.changed(version=cluster.version + 1, updated_at=self._clock.now())
         attributes = _attributes(after)
-        expression = "SET " + ", ".join(f"{name} = :{name}" for name in attributes)
+        expression = "SET " + ", ".join(f"#{name} = :{name}" for name in attributes)
         values = {f":{name}": value for name, value in attributes.items()} | {
             ":before": number(cluster.version)
         }
         if not self._table.update(
-            _pk(cluster.name), "cluster", expression, condition="version = :before", values=values
+            _pk(cluster.name),
+            "cluster",
+            expression,
+            condition="version = :before",
+            values=values,
+            names={f"#{name}": name for name in attributes},
         ):
             raise errors.ConflictError(
                 f"cluster {cluster.name} was changed by someone else since version "
@@ -85,15 +90,15 @@ class TableClusters:
             raise errors.ConflictError(f"cluster {cluster.name} was changed by someone else")
         return successor
 
-    def list(self, *, limit: int, token: str | None) -> Page[Cluster]:
-        listed = self._table.listed(
-            [_ACTIVE, _DELETED], before=page_tokens.decode(_QUERY, token), limit=limit + 1
-        )
-        more = page_tokens.encode(_QUERY, listed[limit - 1][0]) if len(listed) > limit else None
-        return Page([cluster for _, cluster in readable(_cluster, listed[:limit])], more)
+    def list(self, *, limit: int, token: str | None, wanted: Wanted = EVERYTHING) -> Page[Cluster]:
+        partitions = [
+            *([_ACTIVE] if wanted.statuses != {"Deleted"} else []),
+            *([_DELETED] if not wanted.statuses or "Deleted" in wanted.statuses else []),
+        ]
+        return listing.search(self._table, partitions, _cluster, wanted, limit=limit, token=token)
 
     def active(self) -> builtins.list[Cluster]:
-        clusters = readable(_cluster, self._table.listed([_ACTIVE]))
+        clusters = readable(_cluster, self._table.listed(_ACTIVE))
         return [cluster for _, cluster in clusters if cluster.status != "Deleted"]
 
     def touch(
@@ -156,6 +161,13 @@ def _attributes(cluster: Cluster) -> dict[str, Value]:
         "version": number(cluster.version),
         "gsi1pk": text(_DELETED if cluster.status == "Deleted" else _ACTIVE),
         "gsi1sk": text(f"{stamp(cluster.created_at)}#{cluster.name}"),
+        **listing.attributes(
+            name=cluster.name,
+            status=cluster.status,
+            cluster=cluster.name,
+            labels=cluster.labels,
+            created_by=cluster.created_by,
+        ),
     }
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import builtins
 
-from trainyard.aws import page_tokens
+from trainyard.aws import listing
 from trainyard.aws.items import Item, Value, number, pack, readable, record_of, stamp, text
 from trainyard.aws.table import Table
 from trainyard.domain import errors
 from trainyard.domain.filesystem_records import Filesystem
+from trainyard.domain.listing import EVERYTHING, Wanted
 from trainyard.ports import Clock, Page
 
 _ACTIVE, _DELETED = "filesystems#active", "filesystems#deleted"
-_QUERY = ("filesystems",)
 _SORT_KEY = "filesystem"
 
 
@@ -60,15 +60,14 @@ class TableFilesystems:
             )
         return after
 
-    def list(self, *, limit: int, token: str | None) -> Page[Filesystem]:
-        listed = self._table.listed(
-            [_ACTIVE, _DELETED], before=page_tokens.decode(_QUERY, token), limit=limit + 1
-        )
-        more = page_tokens.encode(_QUERY, listed[limit - 1][0]) if len(listed) > limit else None
-        return Page([found for _, found in readable(_read, listed[:limit])], more)
+    def list(
+        self, *, limit: int, token: str | None, wanted: Wanted = EVERYTHING
+    ) -> Page[Filesystem]:
+        partitions = [_ACTIVE, _DELETED]
+        return listing.search(self._table, partitions, _read, wanted, limit=limit, token=token)
 
     def active(self) -> builtins.list[Filesystem]:
-        found = readable(_read, self._table.listed([_ACTIVE]))
+        found = readable(_read, self._table.listed(_ACTIVE))
         return [filesystem for _, filesystem in found if filesystem.status != "Deleted"]
 
 
@@ -90,4 +89,10 @@ def _attributes(filesystem: Filesystem) -> dict[str, Value]:
         "version": number(filesystem.version),
         "gsi1pk": text(_DELETED if filesystem.status == "Deleted" else _ACTIVE),
         "gsi1sk": text(f"{stamp(filesystem.created_at)}#{filesystem.name}"),
+        **listing.attributes(
+            name=filesystem.name,
+            status=filesystem.status,
+            cluster="",
+            created_by=filesystem.created_by,
+        ),
     }

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from pydantic import ValidationError
 
-from trainyard.aws import page_tokens
+from trainyard.aws import listing, page_tokens
 from trainyard.aws.facts import fact_item, names_item, read_facts, written
 from trainyard.aws.items import (
     Item,
@@ -26,15 +26,14 @@ from trainyard.aws.items import (
 )
 from trainyard.aws.table import Table
 from trainyard.domain import errors
+from trainyard.domain.listing import EVERYTHING, Wanted
 from trainyard.domain.records import TERMINAL, Checkpoint, Run, TimelineEntry
 from trainyard.ports import Clock, Page
 from trainyard_contracts import places
 from trainyard_contracts.events import Fact
-from trainyard_contracts.people import Person
 
 IDEMPOTENCY_LIFETIME = timedelta(hours=24)
 _ACTIVE, _ENDED = "runs#active", "runs#ended"
-_SCAN = 100
 #: One write each, in any order: the details are those of the whole checkpoint, the verdict is the
 #: later one.
 _WHOLE = "SET doc = :doc, verdict = if_not_exists(verdict, :verdict)"
@@ -125,39 +124,31 @@ class TableRuns:
             lines = [line for position, line in enumerate(lines) if 1 + 2 * position not in failed]
         return self._table.put(item, condition=condition, values=values)
 
-    def list(
-        self,
-        *,
-        limit: int,
-        token: str | None,
-        status: str | None = None,
-        owner: Person | None = None,
-    ) -> Page[Run]:
-        query = ("runs", status or "", *([] if owner is None else [owner.id, owner.arn]))
-        partitions = (
-            [_ACTIVE, _ENDED] if status is None else [_ENDED if status in TERMINAL else _ACTIVE]
-        )
-        found: builtins.list[tuple[str, Run]] = []
-        position, size = page_tokens.decode(query, token), _size(limit, status, owner)
-        while len(found) <= limit:
-            listed = self._table.listed(partitions, before=position, limit=size)
-            runs = readable(_run, listed)
-            found += [(at, run) for at, run in runs if _wanted(run, status, owner)]
-            if len(listed) < size:
-                break
-            position = listed[-1][0]
-        more = page_tokens.encode(query, found[limit - 1][0]) if len(found) > limit else None
-        return Page([run for _, run in found[:limit]], more)
+    def list(self, *, limit: int, token: str | None, wanted: Wanted = EVERYTHING) -> Page[Run]:
+        statuses = wanted.statuses
+        partitions = [
+            *([_ACTIVE] if not statuses or statuses - TERMINAL else []),
+            *([_ENDED] if not statuses or statuses & TERMINAL else []),
+        ]
+        return listing.search(self._table, partitions, _run, wanted, limit=limit, token=token)
+
+    def beginning(self, prefix: str, *, at_most: int) -> builtins.list[str]:
+        found = [
+            pk.removeprefix(_pk(""))
+            for partition in (_ACTIVE, _ENDED)
+            for pk in self._table.ids(partition, _pk(prefix), at_most=at_most)
+        ]
+        return sorted(set(found), reverse=True)[:at_most]
 
     def active(self) -> builtins.list[Run]:
-        listed = self._table.listed([_ACTIVE])
+        listed = self._table.listed(_ACTIVE)
         return [run for _, run in readable(_run, listed) if not run.terminal]
 
     def on_cluster(self, cluster_name: str) -> builtins.list[Run]:
         return [run for run in self.active() if run.cluster_name == cluster_name]
 
     def unreadable_on(self, cluster_name: str) -> builtins.list[str]:
-        listed = self._table.listed([_ACTIVE])
+        listed = self._table.listed(_ACTIVE)
         read = {position for position, _ in readable(_run, listed)}
         return [
             item["pk"]["S"].removeprefix(_pk(""))
@@ -243,17 +234,6 @@ class TableRuns:
         return items[:count], more
 
 
-def _size(limit: int, status: str | None, owner: Person | None) -> int:
-    """Of what is listed at once: all of it is wanted, or some."""
-    return limit + 1 if status is None and owner is None else _SCAN
-
-
-def _wanted(run: Run, status: str | None, owner: Person | None) -> bool:
-    if status not in (None, run.status):
-        return False
-    return owner is None or (run.created_by is not None and run.created_by.same_as(owner))
-
-
 def _count_within(items: Sequence[Item], most: int) -> int:
     """How many of the first items have documents of so many bytes together; one at least."""
     filled = 0
@@ -293,6 +273,13 @@ def _run_item(run: Run) -> Item:
         "version": number(run.version),
         "gsi1pk": text(_ENDED if run.terminal else _ACTIVE),
         "gsi1sk": text(f"{stamp(run.created_at)}#{run.id}"),
+        **listing.attributes(
+            name=run.name,
+            status=run.status,
+            cluster=run.cluster_name,
+            labels=run.labels,
+            created_by=run.created_by,
+        ),
     }
 
 

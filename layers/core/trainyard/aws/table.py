@@ -25,7 +25,8 @@ The index has these keys:
     filesystem#<name> filesystems#active|deleted <created>#<name>
     wait#<owner>      waits                      <owner>
 
-It gives keys only; what is shown or decided on is then read consistently from the table.
+It gives keys only; what is shown or decided on is then read consistently from the table. The index
+`listed` has the same keys, and beside them what lists are filtered by (`listing.py`).
 """
 
 from __future__ import annotations
@@ -74,9 +75,19 @@ class Table:
             )
 
     def update(
-        self, pk: str, sk: str, expression: str, *, condition: str, values: Mapping[str, Value]
+        self,
+        pk: str,
+        sk: str,
+        expression: str,
+        *,
+        condition: str,
+        values: Mapping[str, Value],
+        names: Mapping[str, str] | None = None,
     ) -> bool:
-        """Update an item in place; False if the condition did not hold."""
+        """Update an item in place; False if the condition did not hold.
+
+        `names`: for attributes that DynamoDB has a word of its own for.
+        """
         with translated("write the table"):
             return _held(
                 self._dynamodb.update_item,
@@ -84,6 +95,7 @@ class Table:
                 Key=_key(pk, sk),
                 UpdateExpression=expression,
                 **_condition(condition, values),
+                **({"ExpressionAttributeNames": dict(names)} if names else {}),
             )
 
     def delete(self, pk: str, sk: str, *, condition: str, values: Mapping[str, Value]) -> bool:
@@ -185,15 +197,9 @@ class Table:
         }
         return list(islice(self._pages(request, limit), limit))
 
-    def listed(
-        self, partitions: Sequence[str], *, before: str | None = None, limit: int | None = None
-    ) -> list[tuple[str, Item]]:
-        """(index sort key, item) of some partitions of the index merged, newest first."""
-        keys = sorted(
-            (key for name in partitions for key in self._index(name, before, limit)),
-            key=_index_order,
-            reverse=True,
-        )[:limit]
+    def listed(self, partition: str) -> list[tuple[str, Item]]:
+        """(index sort key, item) of a partition of the index, newest first."""
+        keys = list(self._index(partition))
         found = {
             item["pk"]["S"]: item
             for item in self.batch_get([(key["pk"]["S"], key["sk"]["S"]) for key in keys])
@@ -201,6 +207,12 @@ class Table:
         return [
             (_index_order(key), found[key["pk"]["S"]]) for key in keys if key["pk"]["S"] in found
         ]
+
+    def page(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """One answer to a query as DynamoDB gives it: at most 1 MB was read for it."""
+        with translated("read the table"):
+            answer: dict[str, Any] = self._dynamodb.query(TableName=self.name, **request)
+        return answer
 
     def batch_get(self, keys: Sequence[tuple[str, str]]) -> Iterator[Item]:
         """Consistent reads of many items, in any order; missing ones are left out."""
@@ -217,19 +229,21 @@ class Table:
                 yield from answer["Responses"].get(self.name, [])
                 wanted = answer.get("UnprocessedKeys") or {}
 
-    def _index(self, partition: str, before: str | None, limit: int | None) -> Iterator[Item]:
+    def _index(self, partition: str) -> Iterator[Item]:
         request = {
             "TableName": self.name,
             "IndexName": "gsi1",
-            "KeyConditionExpression": "gsi1pk = :pk" + (" AND gsi1sk < :before" if before else ""),
-            "ExpressionAttributeValues": {
-                ":pk": text(partition),
-                **({":before": text(before)} if before else {}),
-            },
+            "KeyConditionExpression": "gsi1pk = :pk",
+            "ExpressionAttributeValues": {":pk": text(partition)},
             "ProjectionExpression": "pk, sk, gsi1sk",
             "ScanIndexForward": False,
         }
-        return islice(self._pages(request, limit), limit)
+        return self._pages(request, None)
+
+    def ids(self, partition: str, prefix: str, *, at_most: int) -> list[str]:
+        """Partition keys of the table that begin so, of a partition of the index, newest first."""
+        found = (key["pk"]["S"] for key in self._index(partition))
+        return list(islice((pk for pk in found if pk.startswith(prefix)), at_most))
 
     def _pages(self, request: dict[str, Any], limit: int | None) -> Iterator[Item]:
         if limit is not None and "FilterExpression" not in request:

@@ -53,7 +53,7 @@ class TableWaits:
         )
 
     def all(self) -> list[Wait]:
-        return [wait for _, wait in readable(_wait, self._table.listed([_INDEX]))]
+        return [wait for _, wait in readable(_wait, self._table.listed(_INDEX))]
 
 
 def _pk(owner: str) -> str:

@@ -85,6 +85,11 @@ class RunNotFound(NotFound):
         return cls(f"'{run_id[:100]}' is not the id of a run.")
 
 
+class NoRuns(RunNotFound):
+    title = "There is no run yet"
+    next_step = "Submit one: POST /v1/runs, or 'trainyard run submit FILE'."
+
+
 class AttemptNotFound(NotFound):
     title = "The run has no such attempt"
     next_step = "Look at its attempts with GET /v1/runs/{id} or 'trainyard run show'."
@@ -163,6 +168,23 @@ class WrongState(ConflictError):
     code = "wrong-state"
     title = "That is not possible as things are now"
     next_step = "Look at the run ('trainyard run show') or the cluster ('trainyard cluster show')."
+
+
+class PreconditionFailed(ConflictError):
+    """If-Match named another state than the one that is there."""
+
+    code = "precondition-failed"
+    title = "It is not in the state that If-Match names any more"
+    next_step = (
+        "Read it again (GET), look whether the change is still right, and send it with the new "
+        "ETag; or leave If-Match out."
+    )
+
+
+class RunAmbiguous(ConflictError):
+    code = "run-ambiguous"
+    title = "That means several runs"
+    next_step = "Give the id of one of them, or more of its letters."
 
 
 class IdempotencyConflict(ConflictError):
@@ -313,5 +335,5 @@ CODES: frozenset[str] = frozenset({
     "backend-rejected", "no-capacity", "node-unreachable", "session-encrypted", "throttled",
     "method-not-allowed", "not-allowed", "upload-incomplete", "internal",
     "filesystem-not-found", "filesystem-exists", "filesystem-in-use",
-    "filesystem-holds-only-copy",
+    "filesystem-holds-only-copy", "precondition-failed", "run-ambiguous",
 })  # fmt: skip

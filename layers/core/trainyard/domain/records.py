@@ -217,6 +217,9 @@ class Run(Record):
     id: str
     name: str
     spec: RunSpec
+    labels: dict[str, str] = Field(
+        default_factory=dict, description="as people changed them since; the spec has the first"
+    )
     status: RunStatus = "Pending"
     generation: int = Field(
         default=1, description="of the state machine's execution; a restart adds one"
@@ -440,6 +443,9 @@ class Cluster(Record):
 
     name: str
     spec: ClusterSpec
+    labels: dict[str, str] = Field(
+        default_factory=dict, description="as people changed them since; the spec has the first"
+    )
     status: ClusterStatus = "Pending"
     generation: int = 1
     version: int = 0

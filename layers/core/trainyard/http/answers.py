@@ -14,6 +14,7 @@ _PROBLEMS = {
     403: "The person may not do this; the detail says whose it is, or which role is needed",
     404: "There is no such run, cluster, filesystem, node or upload",
     409: "It conflicts with the state of things; the code says how",
+    412: "It is not in the state that If-Match names; read it again",
     413: "The body is over 256 KiB",
     415: "The body is not application/json",
     422: "AWS refuses what was asked, with its reason, or the upload that it names is not usable",
@@ -38,9 +39,18 @@ def documented(
     description: str,
     *problems: int,
     also: dict[int, type[BaseModel]] | None = None,
+    headers: dict[str, Any] | None = None,
+    unchanged: bool = False,
 ) -> Any:
-    """The `responses` of a route: its answer, and the problems it may give (500 always)."""
+    """The `responses` of a route: its answer, and the problems it may give (500 always).
+
+    `unchanged`: 304, where If-None-Match names what the caller has.
+    """
     responses: dict[int, Any] = {status: _response(model, description)}
+    if headers:
+        responses[status]["headers"] = headers
+    if unchanged:
+        responses[304] = {"description": "Nothing has changed since the ETag of If-None-Match"}
     if status == 202:
         responses[202]["headers"] = {
             "Location": {"description": "where to follow it", "schema": {"type": "string"}}

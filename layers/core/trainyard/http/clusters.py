@@ -10,18 +10,38 @@ from aws_lambda_powertools.event_handler.openapi.params import Body, Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
 from trainyard.app.clusters.adopt_cluster import plan_adoption
+from trainyard.app.clusters.labelled import check_version
 from trainyard.app.runs.dry_run import dry_run_cluster, dry_run_update
 from trainyard.domain.records import Cluster
 from trainyard.http.answers import answer, documented
 from trainyard.http.callers import asking
+from trainyard.http.etags import ETAG_HEADER, IfMatch, IfNoneMatch, fresh, version_of
+from trainyard.http.filters import (
+    ClusterStatuses,
+    CreatedBy,
+    Label,
+    Mine,
+    NameAsked,
+    Ordered,
+    Since,
+    Until,
+    wanted,
+)
 from trainyard.http.identifiers import ClusterPath, IdempotencyKey
 from trainyard.http.identifiers import cluster_name as known
 from trainyard.http.paging import DEFAULT_LIMIT, Limit, NextToken
 from trainyard.http.people import Reason
-from trainyard.http.views import AdoptionPlanView, ClusterPage, ClusterView, PlanView
+from trainyard.http.views import (
+    AdoptionPlanView,
+    ClusterPage,
+    ClusterSummary,
+    ClusterView,
+    PlanView,
+)
 from trainyard.ports import Ports
 from trainyard_contracts.adopting import AdoptSpec
 from trainyard_contracts.cluster_specs import ClusterSpec
+from trainyard_contracts.labels import LabelChanges
 
 TAGS = ["clusters"]
 _CREATED = documented(
@@ -34,6 +54,7 @@ _UPDATED = documented(
     403,
     404,
     409,
+    412,
     413,
     415,
     422,
@@ -58,7 +79,7 @@ GiveUpResults = Annotated[
         "reached; never an active run"
     ),
 ]
-_FLEET = documented(202, ClusterView, "Accepted; follow the cluster's change", 403, 404, 409)
+_FLEET = documented(202, ClusterView, "Accepted; follow the cluster's change", 403, 404, 409, 412)
 DryRun = Annotated[bool, Query(description="answer with the plan and do nothing")]
 GiveUpJobs = Annotated[bool, Query(description="end people's jobs on it, too; never an active run")]
 Force = Annotated[
@@ -71,6 +92,14 @@ Force = Annotated[
 
 def _accepted(cluster: Cluster) -> Response[str]:
     return answer(ClusterView.of(cluster), status=202, location=f"/v1/clusters/{cluster.name}")
+
+
+def _meant(ports: Ports, given: str, if_match: str | None) -> str:
+    """The name of the cluster to change, which is in the state that If-Match names."""
+    name, version = known(given), version_of(if_match)
+    if version is not None:
+        check_version(ports.clusters.get(name), version)
+    return name
 
 
 def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
@@ -107,13 +136,17 @@ def _adoption(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         tags=TAGS,
         operation_id="releaseCluster",
         summary="Take Trainyard off the nodes of a cluster that others made; the cluster stays",
-        responses=documented(202, ClusterView, "Accepted; follow the cluster", 403, 404, 409),
+        responses=documented(202, ClusterView, "Accepted; follow the cluster", 403, 404, 409, 412),
     )
     def release(
-        cluster_name: ClusterPath, force: GiveUpResults = False, reason: Reason = ""
+        cluster_name: ClusterPath,
+        force: GiveUpResults = False,
+        reason: Reason = "",
+        if_match: IfMatch = None,
     ) -> Response[str]:
+        name = _meant(ports(), cluster_name, if_match)
         asker = asking(router, ports)
-        return _accepted(asker.release_cluster(known(cluster_name), force=force, reason=reason))
+        return _accepted(asker.release_cluster(name, force=force, reason=reason))
 
 
 def _verbs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
@@ -125,10 +158,13 @@ def _verbs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         responses=_FLEET,
     )
     def stop(
-        cluster_name: ClusterPath, force: GiveUpJobs = False, reason: Reason = ""
+        cluster_name: ClusterPath,
+        force: GiveUpJobs = False,
+        reason: Reason = "",
+        if_match: IfMatch = None,
     ) -> Response[str]:
-        asker = asking(router, ports)
-        return _accepted(asker.stop_fleet(known(cluster_name), force=force, reason=reason))
+        name = _meant(ports(), cluster_name, if_match)
+        return _accepted(asking(router, ports).stop_fleet(name, force=force, reason=reason))
 
     @router.post(
         "/v1/clusters/<clusterName>:start",
@@ -137,8 +173,9 @@ def _verbs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         summary="Start the cluster's fleet, which was stopped",
         responses=_FLEET,
     )
-    def start(cluster_name: ClusterPath) -> Response[str]:
-        return _accepted(asking(router, ports).start_fleet(known(cluster_name)))
+    def start(cluster_name: ClusterPath, if_match: IfMatch = None) -> Response[str]:
+        name = _meant(ports(), cluster_name, if_match)
+        return _accepted(asking(router, ports).start_fleet(name))
 
 
 def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
@@ -163,12 +200,33 @@ def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
         "/v1/clusters",
         tags=TAGS,
         operation_id="listClusters",
-        summary="List clusters",
+        summary="List clusters, newest first, as they are found by label, status, name and time",
         responses=documented(200, ClusterPage, "One page of clusters"),
     )
-    def list_clusters(limit: Limit = DEFAULT_LIMIT, next_token: NextToken = None) -> Response[str]:
-        page = ports().clusters.list(limit=limit, token=next_token)
-        clusters = [ClusterView.of(cluster) for cluster in page.items]
+    def list_clusters(
+        limit: Limit = DEFAULT_LIMIT,
+        next_token: NextToken = None,
+        status: ClusterStatuses = None,
+        label: Label = None,  # as it was sent: see filters.label_texts
+        name: NameAsked = None,
+        since: Since = None,
+        until: Until = None,
+        mine: Mine = False,
+        created_by: CreatedBy = None,
+        order: Ordered = "newest",
+    ) -> Response[str]:
+        asked = wanted(
+            router.current_event.raw_query_string,
+            owner=asking(router, ports).person if mine else None,
+            created_by=created_by,
+            statuses=status,
+            name=name,
+            since=since,
+            until=until,
+            order=order,
+        )
+        page = ports().clusters.list(limit=limit, token=next_token, wanted=asked)
+        clusters = [ClusterSummary.of(cluster) for cluster in page.items]
         return answer(ClusterPage.model_construct(clusters=clusters, next_token=page.next_token))
 
 
@@ -178,10 +236,29 @@ def _one(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         tags=TAGS,
         operation_id="getCluster",
         summary="Show a cluster",
-        responses=documented(200, ClusterView, "The cluster", 404),
+        responses=documented(
+            200, ClusterView, "The cluster", 404, headers=ETAG_HEADER, unchanged=True
+        ),
     )
-    def show(cluster_name: ClusterPath) -> Response[str]:
-        return answer(ClusterView.of(ports().clusters.get(known(cluster_name))))
+    def show(cluster_name: ClusterPath, if_none_match: IfNoneMatch = None) -> Response[str]:
+        cluster = ports().clusters.get(known(cluster_name))
+        return fresh(ClusterView.of(cluster), cluster.version, if_none_match)
+
+    @router.patch(
+        "/v1/clusters/<clusterName>",
+        tags=TAGS,
+        operation_id="labelCluster",
+        summary="Set labels of a cluster, or take them away; the others stay",
+        responses=documented(200, ClusterView, "The cluster", 403, 404, 409, 412, 413, 415),
+    )
+    def label(
+        cluster_name: ClusterPath,
+        changes: Annotated[LabelChanges, Body()],
+        if_match: IfMatch = None,
+    ) -> Response[str]:
+        name, version = known(cluster_name), version_of(if_match)
+        cluster = asking(router, ports).label_cluster(name, changes.labels, version=version)
+        return answer(ClusterView.of(cluster))
 
     @router.put(
         "/v1/clusters/<clusterName>",
@@ -191,9 +268,12 @@ def _one(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         responses=_UPDATED,
     )
     def update(
-        cluster_name: ClusterPath, spec: Annotated[ClusterSpec, Body()], dryrun: DryRun = False
+        cluster_name: ClusterPath,
+        spec: Annotated[ClusterSpec, Body()],
+        dryrun: DryRun = False,
+        if_match: IfMatch = None,
     ) -> Response[str]:
-        name = known(cluster_name)
+        name = _meant(ports(), cluster_name, if_match)
         if dryrun:
             return answer(PlanView.of_plan(dry_run_update(ports(), name, spec)))
         return _accepted(asking(router, ports).update_cluster(name, spec))
@@ -203,10 +283,13 @@ def _one(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         tags=TAGS,
         operation_id="deleteCluster",
         summary="Delete a cluster that nobody uses",
-        responses=documented(202, ClusterView, "Accepted; follow the cluster", 403, 404, 409),
+        responses=documented(202, ClusterView, "Accepted; follow the cluster", 403, 404, 409, 412),
     )
     def delete(
-        cluster_name: ClusterPath, force: Force = False, reason: Reason = ""
+        cluster_name: ClusterPath,
+        force: Force = False,
+        reason: Reason = "",
+        if_match: IfMatch = None,
     ) -> Response[str]:
-        asker = asking(router, ports)
-        return _accepted(asker.delete_cluster(known(cluster_name), force=force, reason=reason))
+        name = _meant(ports(), cluster_name, if_match)
+        return _accepted(asking(router, ports).delete_cluster(name, force=force, reason=reason))

@@ -20,6 +20,16 @@ from trainyard.http.filesystem_views import (
     FilesystemSummary,
     FilesystemView,
 )
+from trainyard.http.filters import (
+    CreatedBy,
+    FilesystemStatuses,
+    Mine,
+    NameAsked,
+    Ordered,
+    Since,
+    Until,
+    wanted,
+)
 from trainyard.http.identifiers import FilesystemPath, IdempotencyKey
 from trainyard.http.identifiers import filesystem_name as known
 from trainyard.http.paging import DEFAULT_LIMIT, Limit, NextToken
@@ -97,11 +107,32 @@ def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
         "/v1/filesystems",
         tags=TAGS,
         operation_id="listFilesystems",
-        summary="List filesystems",
+        summary="List filesystems, newest first, as they are found by status, name and time",
         responses=documented(200, FilesystemPage, "One page of filesystems"),
     )
-    def listing(limit: Limit = DEFAULT_LIMIT, next_token: NextToken = None) -> Response[str]:
-        page = ports().filesystems.list(limit=limit, token=next_token)
+    def listing(
+        limit: Limit = DEFAULT_LIMIT,
+        next_token: NextToken = None,
+        status: FilesystemStatuses = None,
+        name: NameAsked = None,
+        since: Since = None,
+        until: Until = None,
+        mine: Mine = False,
+        created_by: CreatedBy = None,
+        order: Ordered = "newest",
+    ) -> Response[str]:
+        owner = asking(router, ports).person if mine else None
+        asked = wanted(
+            "",
+            owner=owner,
+            created_by=created_by,
+            statuses=status,
+            name=name,
+            since=since,
+            until=until,
+            order=order,
+        )
+        page = ports().filesystems.list(limit=limit, token=next_token, wanted=asked)
         found = [FilesystemSummary.of_record(one) for one in page.items]
         return answer(FilesystemPage.made(filesystems=found, next_token=page.next_token))
 

@@ -1,4 +1,4 @@
-"""Ids that arrive in paths: one that cannot exist is not found, without asking any service."""
+"""Ids and names that arrive in paths: what cannot exist is not found, and nobody is asked."""
 
 from __future__ import annotations
 
@@ -7,17 +7,27 @@ from typing import Annotated
 
 from aws_lambda_powertools.event_handler.openapi.params import Header, Path
 
+from trainyard.app.runs.find_run import LATEST, find_run
 from trainyard.domain.errors import (
     ClusterNotFound,
+    FieldError,
     FilesystemNotFound,
+    InvalidRequest,
     MethodNotAllowed,
     NodeNotFound,
-    RunNotFound,
     UploadNotFound,
 )
+from trainyard.ports import Ports
 from trainyard_contracts.base import NAME_PATTERN, told
 
-RunPath = Annotated[str, Path(alias="runId", description="run-<ulid>")]
+RunPath = Annotated[
+    str,
+    Path(
+        alias="runId",
+        description="run-<ulid>; also the beginning of one, or a name, where it means one run; to "
+        "read, also latest, the newest",
+    ),
+]
 ClusterPath = Annotated[str, Path(alias="clusterName")]
 FilesystemPath = Annotated[str, Path(alias="filesystemName")]
 InstancePath = Annotated[str, Path(alias="instanceId", description="i-<hex digits>")]
@@ -35,19 +45,31 @@ IdempotencyKey = Annotated[
     ),
 ]
 
-_RUN = re.compile(r"run-[0-9a-hjkmnp-tv-z]{26}")
 _INSTANCE = re.compile(r"i-[0-9a-f]{8}(?:[0-9a-f]{9})?")
 _NAME = re.compile(NAME_PATTERN)
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
-def run_id(value: str) -> str:
-    """Raises RunNotFound for a text that cannot be a run's id."""
+def run_id(ports: Ports, value: str) -> str:
+    """The run that is meant, to read it. Raises RunNotFound, RunAmbiguous."""
     if ":" in value:
         raise MethodNotAllowed(f"'{value[:100]}' names an action; actions are sent with POST.")
-    if not _RUN.fullmatch(value):
-        raise RunNotFound.of(value)
-    return value
+    return find_run(ports, value)
+
+
+def run_to_change(ports: Ports, value: str) -> str:
+    """The run that is meant, to change it. Raises also InvalidRequest for the newest.
+
+    A call that is repeated after a lost answer could meet another run.
+    """
+    if value == LATEST:
+        words = "a change needs the run's id: 'latest' may be another run when a call is repeated"
+        raise InvalidRequest(
+            f"runId: {words}",
+            next_step="Read GET /v1/runs/latest, and use its id.",
+            errors=[FieldError("runId", words)],
+        )
+    return find_run(ports, value)
 
 
 def cluster_name(value: str) -> str:

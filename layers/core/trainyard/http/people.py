@@ -29,7 +29,7 @@ from trainyard.http.identifiers import (
     RunPath,
     cluster_name,
     filesystem_name,
-    run_id,
+    run_to_change,
 )
 from trainyard.http.paging import DEFAULT_LIMIT, Limit, NextToken
 from trainyard.http.views import ClusterView, RunView, View
@@ -128,7 +128,7 @@ def _of_runs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
     def share(
         run: RunPath, spec: Annotated[ShareSpec, Body()], reason: Reason = ""
     ) -> Response[str]:
-        found: Run = load(ports(), "run", run_id(run))
+        found: Run = load(ports(), "run", run_to_change(ports(), run))
         return _run(ports(), asking(router, ports).share(found, _known(spec), reason=reason))
 
     @router.post(
@@ -141,7 +141,7 @@ def _of_runs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
     def transfer(
         run: RunPath, spec: Annotated[TransferSpec, Body()], reason: Reason = ""
     ) -> Response[str]:
-        found: Run = load(ports(), "run", run_id(run))
+        found: Run = load(ports(), "run", run_to_change(ports(), run))
         return _run(ports(), asking(router, ports).transfer(found, _to(spec), reason=reason))
 
 

@@ -28,6 +28,7 @@ STATUS: dict[type[Exception], int] = {
     e.NotFound: 404,
     e.MethodNotAllowed: 405,
     e.ConflictError: 409,
+    e.PreconditionFailed: 412,
     e.SessionEncrypted: 409,
     e.NoCapacity: 503,
     e.BackendRejected: 422,
@@ -107,6 +108,8 @@ _PLACES = ("body", "query", "path", "header")
 
 def _field_error(mistake: Mapping[str, Any]) -> e.FieldError:
     location: Sequence[Any] = mistake["loc"]
+    if location and location[0] == "query":
+        location = location[:2]  # which of a parameter's values it was, its words say
     path = [
         str(part)[:100]
         for part in (location[1:] if location and location[0] in _PLACES else location)

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Annotated, Literal
 
 from aws_lambda_powertools.event_handler import Response
-from aws_lambda_powertools.event_handler.openapi.params import Query
+from aws_lambda_powertools.event_handler.openapi.params import Body, Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
+from trainyard.app.clusters.labelled import check_version
 from trainyard.app.runs.dry_run import dry_run_run
 from trainyard.app.runs.list_outputs import list_outputs, uri
 from trainyard.app.runs.rank_logs import Whose
@@ -17,10 +18,22 @@ from trainyard.app.runs.read_metrics import read_metrics
 from trainyard.app.runs.read_sync import latest_sync
 from trainyard.app.runs.show_run import show_run
 from trainyard.domain.advice import copied
-from trainyard.domain.records import Run, RunStatus
+from trainyard.domain.records import Run
 from trainyard.http.answers import answer, documented
 from trainyard.http.callers import asking
-from trainyard.http.identifiers import IdempotencyKey, RunPath
+from trainyard.http.etags import ETAG_HEADER, IfMatch, IfNoneMatch, fresh, version_of
+from trainyard.http.filters import (
+    CreatedBy,
+    Label,
+    Mine,
+    NameAsked,
+    Ordered,
+    RunStatuses,
+    Since,
+    Until,
+    wanted,
+)
+from trainyard.http.identifiers import IdempotencyKey, RunPath, run_to_change
 from trainyard.http.identifiers import run_id as known
 from trainyard.http.paging import DEFAULT_LIMIT, Limit, NextToken, WholeNumber
 from trainyard.http.people import Reason
@@ -41,10 +54,11 @@ from trainyard.http.views import (
 from trainyard.ports import Ports, Runs
 from trainyard_contracts.base import told
 from trainyard_contracts.commands import ALL_RANKS, HIGHEST_RANK, LONGEST_SECONDS, NODE_NAME
+from trainyard_contracts.labels import LabelChanges
 from trainyard_contracts.specs import RunSpec
 
 TAGS = ["runs"]
-_VERB = documented(202, RunView, "Accepted; follow the run", 403, 404, 409)
+_VERB = documented(202, RunView, "Accepted; follow the run", 403, 404, 409, 412)
 
 
 def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
@@ -53,6 +67,7 @@ def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
     _verbs(router, ports)
     _submission(router, ports)
     _collection(router, ports)
+    _one(router, ports)
     _lists(router, ports)
     _outputs(router, ports)
     _readings(router, ports)
@@ -64,10 +79,19 @@ def _accepted(ports: Ports, run: Run) -> Response[str]:
     return answer(view, status=202, location=f"/v1/runs/{run.id}")
 
 
-def _of(ports: Ports, run_id: str) -> Runs:
-    """The runs' store, once it is known to have this run: an unknown run has no empty timeline."""
-    ports.runs.get(known(run_id))
-    return ports.runs
+def _of(ports: Ports, given: str) -> tuple[Runs, str]:
+    """The runs' store, and the id of a run that it has: an unknown run has no empty timeline."""
+    run_id = known(ports, given)
+    ports.runs.get(run_id)
+    return ports.runs, run_id
+
+
+def _meant(ports: Ports, given: str, if_match: str | None) -> str:
+    """The id of the run to change, which is in the state that If-Match names."""
+    run_id, version = run_to_change(ports, given), version_of(if_match)
+    if version is not None:
+        check_version(ports.runs.get(run_id), version)
+    return run_id
 
 
 def _verbs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
@@ -78,9 +102,9 @@ def _verbs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         responses=_VERB,
         summary="Cancel: stop the job, export what is whole, delete the run's own cluster",
     )
-    def cancel(run_id: RunPath, reason: Reason = "") -> Response[str]:
-        run = asking(router, ports).cancel_run(known(run_id), reason=reason)
-        return _accepted(ports(), run)
+    def cancel(run_id: RunPath, reason: Reason = "", if_match: IfMatch = None) -> Response[str]:
+        meant = _meant(ports(), run_id, if_match)
+        return _accepted(ports(), asking(router, ports).cancel_run(meant, reason=reason))
 
     @router.post(
         "/v1/runs/<runId>:resume",
@@ -100,8 +124,10 @@ def _verbs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
             ),
         ] = None,
         reason: Reason = "",
+        if_match: IfMatch = None,
     ) -> Response[str]:
-        run = asking(router, ports).resume_run(known(run_id), filesystem, reason=reason)
+        meant = _meant(ports(), run_id, if_match)
+        run = asking(router, ports).resume_run(meant, filesystem, reason=reason)
         return _accepted(ports(), run)
 
     @router.post(
@@ -111,8 +137,9 @@ def _verbs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         responses=_VERB,
         summary="Export checkpoints and the final model to S3 now",
     )
-    def export(run_id: RunPath) -> Response[str]:
-        return _accepted(ports(), asking(router, ports).export_run(known(run_id)))
+    def export(run_id: RunPath, if_match: IfMatch = None) -> Response[str]:
+        meant = _meant(ports(), run_id, if_match)
+        return _accepted(ports(), asking(router, ports).export_run(meant))
 
 
 def _submission(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
@@ -141,17 +168,36 @@ def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
         "/v1/runs",
         tags=TAGS,
         operation_id="listRuns",
-        summary="List runs, newest first",
+        summary="List runs, newest first, as they are found by label, status, name and time",
         responses=documented(200, RunPage, "One page of runs"),
     )
     def list_runs(
         limit: Limit = DEFAULT_LIMIT,
         next_token: NextToken = None,
-        status: Annotated[RunStatus | None, Query(description="only runs of this status")] = None,
-        mine: Annotated[bool, Query(description="only runs of the signer's")] = False,
+        status: RunStatuses = None,
+        label: Label = None,  # as it was sent: see filters.label_texts
+        name: NameAsked = None,
+        cluster: Annotated[
+            str | None, Query(max_length=63, description="only runs on the cluster of this name")
+        ] = None,
+        since: Since = None,
+        until: Until = None,
+        mine: Mine = False,
+        created_by: CreatedBy = None,
+        order: Ordered = "newest",
     ) -> Response[str]:
-        owner = asking(router, ports).person if mine else None
-        page = ports().runs.list(limit=limit, token=next_token, status=status, owner=owner)
+        asked = wanted(
+            router.current_event.raw_query_string,
+            owner=asking(router, ports).person if mine else None,
+            created_by=created_by,
+            statuses=status,
+            name=name,
+            cluster=cluster,
+            since=since,
+            until=until,
+            order=order,
+        )
+        page = ports().runs.list(limit=limit, token=next_token, wanted=asked)
         return answer(
             RunPage.model_construct(
                 runs=[RunSummary.of(run, uri=uri(ports(), run)) for run in page.items],
@@ -159,20 +205,38 @@ def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
             )
         )
 
+
+def _one(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
     @router.get(
         "/v1/runs/<runId>",
         tags=TAGS,
         operation_id="getRun",
         summary="Show a run with its newest sample",
-        responses=documented(200, RunView, "The run", 404),
+        responses=documented(
+            200, RunView, "The run", 404, 409, headers=ETAG_HEADER, unchanged=True
+        ),
     )
-    def show(run_id: RunPath) -> Response[str]:
-        run, latest = show_run(ports(), known(run_id))
+    def show(run_id: RunPath, if_none_match: IfNoneMatch = None) -> Response[str]:
+        run, latest = show_run(ports(), known(ports(), run_id))
         found = latest_sync(ports(), run)
         sync = Sync.of(found) if found is not None else None
         words = copied(found, ports().clock.now()) if found is not None else ""
         view = RunView.of(run, uri=uri(ports(), run), in_s3=words, latest=latest, sync=sync)
-        return answer(view)
+        return fresh(view, run.version, if_none_match)
+
+    @router.patch(
+        "/v1/runs/<runId>",
+        tags=TAGS,
+        operation_id="labelRun",
+        summary="Set labels of a run, or take them away; the others stay",
+        responses=documented(200, RunView, "The run", 403, 404, 409, 412, 413, 415),
+    )
+    def label(
+        run_id: RunPath, changes: Annotated[LabelChanges, Body()], if_match: IfMatch = None
+    ) -> Response[str]:
+        meant, version = run_to_change(ports(), run_id), version_of(if_match)
+        run = asking(router, ports).label_run(meant, changes.labels, version=version)
+        return answer(RunView.of(run, uri=uri(ports(), run)))
 
 
 def _lists(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
@@ -186,7 +250,8 @@ def _lists(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
     def events(
         run_id: RunPath, limit: Limit = DEFAULT_LIMIT, next_token: NextToken = None
     ) -> Response[str]:
-        page = _of(ports(), run_id).timeline(run_id, limit=limit, token=next_token)
+        store, meant = _of(ports(), run_id)
+        page = store.timeline(meant, limit=limit, token=next_token)
         return answer(
             EventPage.model_construct(
                 events=[TimelineEntry.of(entry) for entry in page.items], next_token=page.next_token
@@ -203,7 +268,8 @@ def _lists(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
     def checkpoints(
         run_id: RunPath, limit: Limit = DEFAULT_LIMIT, next_token: NextToken = None
     ) -> Response[str]:
-        page = _of(ports(), run_id).checkpoints(run_id, limit=limit, token=next_token)
+        store, meant = _of(ports(), run_id)
+        page = store.checkpoints(meant, limit=limit, token=next_token)
         return answer(
             CheckpointPage.model_construct(
                 checkpoints=[Checkpoint.of(found) for found in page.items],
@@ -231,7 +297,9 @@ def _outputs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
             bool, Query(description="with a URL for each object that anybody can read it by")
         ] = False,
     ) -> Response[str]:
-        page = list_outputs(ports(), known(run_id), limit=limit, token=next_token, urls=urls)
+        page = list_outputs(
+            ports(), known(ports(), run_id), limit=limit, token=next_token, urls=urls
+        )
         return answer(OutputPage.of_outputs(page))
 
 
@@ -286,7 +354,7 @@ def _readings(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
     ) -> Response[str]:
         log = read_logs(
             ports(),
-            known(run_id),
+            known(ports(), run_id),
             kind=kind,
             attempt=attempt,
             lines=lines,
@@ -315,5 +383,5 @@ def _readings(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
             ),
         ] = 3600,
     ) -> Response[str]:
-        series = read_metrics(ports(), known(run_id), since_seconds=since_seconds)
+        series = read_metrics(ports(), known(ports(), run_id), since_seconds=since_seconds)
         return answer(MetricsView.of_series(series))

@@ -224,6 +224,7 @@ class RunView(View):
 
     id: str
     name: str
+    labels: dict[str, str] = Field(description="as they are now; spec has those of the submission")
     spec: RunSpec
     status: RunStatus
     generation: int = Field(description="of the state machine's execution; a restart adds one")
@@ -299,12 +300,11 @@ class RunSummary(View):
 
     id: str
     name: str
+    labels: dict[str, str]
     status: RunStatus
     outcome: Outcome | None
     reason: str
     problem: Problem | None
-    generation: int
-    life: int
     created_at: datetime
     created_by: Person | None
     updated_at: datetime
@@ -530,10 +530,57 @@ class Adoption(View):
 _RELEASED: dict[str, str] = {"Deleting": "Releasing", "Deleted": "Released"}
 
 
+class GroupSummary(View):
+    """Nodes of one kind, in a list of clusters."""
+
+    name: str
+    role: Literal["controller", "worker", "login"]
+    instance_type: str
+    count: int = Field(description="for jobs, or people; of a queue the most there may be")
+    spares: int
+
+
+class ClusterSummary(View):
+    """A cluster in a list: what it is and how it is, without its spec."""
+
+    name: str
+    labels: dict[str, str]
+    status: ClusterStatus | Literal["Releasing", "Released"]
+    backend: str
+    groups: list[GroupSummary]
+    created_at: datetime
+    created_by: Person | None
+    updated_at: datetime
+    arn: str | None
+    owner_run: str | None = Field(description="the run it was made for; null = stands on its own")
+    ready_at: datetime | None
+    last_used_at: datetime | None
+    delete_requested_at: datetime | None
+    problem: Problem | None
+    changing: records.ChangeState | None = Field(
+        description="how far an update, stop or start is that goes on now; null = there is none"
+    )
+
+    @classmethod
+    def of(cls, record: BaseModel, **other: Any) -> Self:
+        assert isinstance(record, records.Cluster)
+        change = record.change
+        released = _RELEASED.get(record.status) if record.adoption else None
+        return super().of(
+            record,
+            status=released or record.status,
+            groups=[GroupSummary.of(group) for group in record.spec.groups()],
+            problem=Problem.of(record.problem) if record.problem else None,
+            changing=change.state if change is not None and not change.over else None,
+            **other,
+        )
+
+
 class ClusterView(View):
     """A cluster."""
 
     name: str
+    labels: dict[str, str] = Field(description="as they are now; spec has those it was made with")
     spec: ClusterSpec
     status: ClusterStatus | Literal["Releasing", "Released"] = Field(
         description="Releasing and Released are of clusters that others made"
@@ -614,7 +661,7 @@ class ClusterNode(View):
 
 
 class ClusterPage(View):
-    clusters: list[ClusterView]
+    clusters: list[ClusterSummary]
     next_token: str | None = None
 
 

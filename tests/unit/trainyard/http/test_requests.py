@@ -190,8 +190,8 @@ def test_an_unknown_path_is_not_found(client: Client, method: str, path: str) ->
     ("method", "path", "allow"),
     [
         ("DELETE", "/v1/runs", "GET, POST"),
-        ("PUT", "/v1/runs/run-01h00000000000000000000000", "GET"),
-        ("POST", "/v1/clusters/c", "DELETE, GET, PUT"),
+        ("PUT", "/v1/runs/run-01h00000000000000000000000", "GET, PATCH"),
+        ("POST", "/v1/clusters/c", "DELETE, GET, PATCH, PUT"),
         ("HEAD", "/v1/clusters", "GET, POST"),
         ("OPTIONS", "/v1/runs", "GET, POST"),
     ],
@@ -261,7 +261,11 @@ def test_ids_that_cannot_exist_are_not_found_and_reach_nothing(
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ("/v1/runs/nope", "There is no such run: 'nope' is not the id of a run."),
+        (
+            "/v1/runs/nope",
+            "There is no such run: 'nope' is neither the id of a run, nor the beginning of one, "
+            "nor a run's name.",
+        ),
         (f"/v1/runs/{NO_RUN}", f"There is no such run: '{NO_RUN}' is not the id of a run."),
         ("/v1/clusters/no_pe", "There is no such cluster: 'no_pe' is not the name of a cluster."),
         ("/v1/clusters/nope", "There is no such cluster: 'nope' is not the name of a cluster."),

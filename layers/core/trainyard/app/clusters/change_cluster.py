@@ -166,7 +166,9 @@ def _wanted(ports: Ports, cluster: Cluster, spec: ClusterSpec) -> ClusterSpec:
     fixed = [
         FieldError(field.alias or name, _words(name, cluster))
         for name, field in type(have).model_fields.items()
-        if name not in have.changeable and getattr(spec, name, None) != getattr(asked, name)
+        if name not in have.changeable
+        and getattr(spec, name, None) != getattr(asked, name)
+        and not (name == "labels" and spec.labels == cluster.labels)
     ]
     if fixed:
         detail = "; ".join(f"{one.field}: {one.message}" for one in fixed)
@@ -182,6 +184,11 @@ def _wanted(ports: Ports, cluster: Cluster, spec: ClusterSpec) -> ClusterSpec:
 def _words(name: str, cluster: Cluster) -> str:
     if name == "name":
         return f"must be '{cluster.name}', the cluster that is updated"
+    if name == "labels":
+        return (
+            "are changed one by one (trainyard cluster label, PATCH); give those that it has now, "
+            "or those it was made with"
+        )
     if name == "capacity":
         return (
             "names ways to make a cluster, and this one is made; remove it, and give the rest as "

@@ -70,6 +70,7 @@ def _record(
     return Cluster(
         name=spec.name,
         spec=spec,
+        labels=spec.labels,
         warnings=warnings,
         created_at=now,
         updated_at=now,

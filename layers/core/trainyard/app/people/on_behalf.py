@@ -7,7 +7,7 @@ changes anything by itself.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
@@ -16,11 +16,13 @@ from trainyard.app.clusters.adopt_cluster import adopt_cluster, release_cluster
 from trainyard.app.clusters.change_cluster import start_fleet, stop_fleet, update_cluster
 from trainyard.app.clusters.create_cluster import create_cluster
 from trainyard.app.clusters.delete_cluster import delete_cluster
+from trainyard.app.clusters.label_cluster import label_cluster
 from trainyard.app.clusters.node_operations import reboot_node, replace_node
 from trainyard.app.filesystems.create_filesystem import create_filesystem
 from trainyard.app.filesystems.delete_filesystem import delete_filesystem, export_filesystem
 from trainyard.app.people.ownership import Owned, given_to, load, shared, thing_of
 from trainyard.app.runs.cancel_run import cancel_run
+from trainyard.app.runs.label_run import label_run
 from trainyard.app.runs.request_export import request_export
 from trainyard.app.runs.resume_run import resume_run
 from trainyard.app.runs.submit_run import submit_run
@@ -107,6 +109,15 @@ class OnBehalf:
             lambda: request_export(self._ports, run_id, by=self._by),
         )
 
+    def label_run(
+        self, run_id: str, changes: Mapping[str, str | None], *, version: int | None
+    ) -> Run:
+        return self._changed(
+            "run.label",
+            load(self._ports, "run", run_id),
+            lambda: label_run(self._ports, run_id, changes, version=version),
+        )
+
     def request_upload(self, spec: UploadSpec) -> Upload:
         """Not in the audit list: it changes nothing of anybody, and the run that uses it is."""
         _raised(refusal(self._ports.config.roles, self._by))
@@ -143,6 +154,15 @@ class OnBehalf:
             "cluster.update",
             load(self._ports, "cluster", name),
             lambda: update_cluster(self._ports, name, spec, by=self._by),
+        )
+
+    def label_cluster(
+        self, name: str, changes: Mapping[str, str | None], *, version: int | None
+    ) -> Cluster:
+        return self._changed(
+            "cluster.label",
+            load(self._ports, "cluster", name),
+            lambda: label_cluster(self._ports, name, changes, version=version),
         )
 
     def stop_fleet(self, name: str, *, force: bool, reason: str = "") -> Cluster:

@@ -86,6 +86,7 @@ def _new_run(
         id=run_id,
         name=spec.name,
         spec=spec,
+        labels=spec.labels,
         created_at=now,
         updated_at=now,
         opened_at=now,
