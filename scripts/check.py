@@ -23,6 +23,7 @@ PACKAGES = (
     "localcloud/sam_on_moto",
     "localcloud/trainyard_local",
     "cli/trainyard_cli",
+    "cli/trainyard_sdk",
 )
 #: HyperPod's images have Python 3.10 (docs/aws-assumptions.md, A-034).
 LIFECYCLE = ROOT / "node_agent/lifecycle"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import typer
 
-from .api.client import Client
-from .api.connection import state_directory
+from trainyard_sdk.client import Client
+from trainyard_sdk.connection import state_directory
 
 
 @dataclass

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from trainyard_sdk.version import version
+
 from .commands import job_faults
 from .commands.clusters import clusters, nodes
 from .commands.data import data
@@ -45,13 +47,7 @@ app.command()(first_light)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            found = version("trainyard-cli")
-        except PackageNotFoundError:  # run from a clone that is not installed
-            found = "of a clone"
-        out.print(f"trainyard {found}")
+        out.print(f"trainyard {version()}")
         raise typer.Exit
 
 

@@ -9,7 +9,9 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from ..api.client import Json
+from trainyard_sdk.client import Json
+from trainyard_sdk.spec_files import read_spec
+
 from ..cluster_groups import groups_of, nodes_of
 from ..context import Context, context_of
 from ..problems import DETACHED, FAILED, ApiProblem, InvalidInput
@@ -27,7 +29,6 @@ from ..screen.output import (
     styled,
     table,
 )
-from ..spec_files import read_spec
 from .runs import Yes, print_plan
 
 clusters = typer.Typer(no_args_is_help=True, help="Clusters: node groups on a backend.")

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from trainyard_sdk.terminal_text import plain
+
 from ..context import Context, context_of
 from ..problems import CONFLICT, DETACHED, NOT_FOUND
 from ..screen.output import bytes_text, counted, date, err, out, print_json
 from ..screen.progress import bar
-from ..terminal_text import plain
 
 if TYPE_CHECKING:
-    from ..downloads import Result
+    from trainyard_sdk.downloads import Result
 
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="id of the run (run-...)")]
 Pattern = Annotated[
@@ -29,7 +30,7 @@ def outputs(typer_context: typer.Context, run: RunId, pattern: Pattern = None) -
 
     Of a run that still trains, or whose cluster was lost: what was copied by then.
     """
-    from ..downloads import selected
+    from trainyard_sdk.downloads import selected
 
     context = context_of(typer_context)
     shown, size, uri, synced, at = [], 0, "", False, None
@@ -86,7 +87,7 @@ def download(
     Again after an interruption it goes on where it was. A file that differs is never overwritten
     without --force.
     """
-    from .. import downloads
+    from trainyard_sdk import downloads
 
     context, place = context_of(typer_context), to or Path(run)
     if to is None:

@@ -10,7 +10,9 @@ from typing import Annotated, Literal
 import typer
 from rich.markup import escape
 
-from ..api.client import Json
+from trainyard_sdk.client import Json
+from trainyard_sdk.spec_files import read_spec
+
 from ..context import Context, context_of
 from ..problems import DETACHED, FAILED, ApiProblem
 from ..screen import live
@@ -29,7 +31,6 @@ from ..screen.output import (
 )
 from ..screen.run_page import print_metrics, print_run
 from ..screen.snapshot import TERMINAL
-from ..spec_files import read_spec
 from .since import seconds
 from .submission import prepared, print_differences
 
@@ -82,8 +83,9 @@ def submit(
 
     What follows -- is given to the program.
     """
+    from trainyard_sdk.upload.workdir import anchored
+
     from ..overrides import overridden
-    from ..upload.workdir import anchored
 
     context = context_of(typer_context)
     spec = overridden(

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import typer
 from rich.markup import escape
 
-from ..api.client import Json
+from trainyard_sdk.client import Json
+from trainyard_sdk.terminal_text import plain
+
 from ..context import Context
 from ..problems import DETACHED, ApiProblem, InvalidInput
 from ..screen.output import bytes_text, counted, err
-from ..terminal_text import plain
+from ..screen.progress import bar
 
 
 def prepared(
@@ -23,15 +26,21 @@ def prepared(
 
     Raises InvalidInput and what the client raises.
     """
-    from ..upload.workdir import brought_up, old_checkpoints, packed_workdir, with_workdir
+    from trainyard_sdk.upload.workdir import (
+        brought_up,
+        old_checkpoints,
+        packed_workdir,
+        with_workdir,
+    )
 
     _check_image(context, spec)
     try:
-        packed = packed_workdir(spec, quiet=context.json)
+        shown = partial(bar, quiet=context.json)
+        packed = packed_workdir(spec, shown=shown)
         sent = 0
         if packed is not None and not dryrun:
             _check(context, with_workdir(spec, packed.id))
-            packed, sent = brought_up(context.client, spec, packed, quiet=context.json)
+            packed, sent = brought_up(context.client, spec, packed, shown=shown)
     except KeyboardInterrupt:
         err.print(
             "\nStopped; no run was submitted. What is uploaded stays there: "

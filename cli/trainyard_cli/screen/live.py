@@ -15,8 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from trainyard_contracts.rank_logs import parted
+from trainyard_sdk.client import Client, Json
 
-from ..api.client import Client, Json
 from ..problems import CliError, Unreachable
 from .output import bytes_text, counted, moment, scheduler_word, styled, table
 from .snapshot import Snapshot, Watcher

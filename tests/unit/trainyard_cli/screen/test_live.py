@@ -24,10 +24,10 @@ from tests.support.fake_api import (
 )
 from tests.support.waiting import eventually
 
-from trainyard_cli.api.client import Client
 from trainyard_cli.problems import Unreachable
 from trainyard_cli.screen import live
 from trainyard_cli.screen.snapshot import Snapshot
+from trainyard_sdk.client import Client
 
 pytestmark = pytest.mark.real
 

@@ -20,9 +20,9 @@ from typing import BinaryIO
 
 import httpx
 
-from .api.client import Client, Json
-from .problems import CliError, InvalidInput, Unreachable
-from .screen.progress import Counted, Told
+from .client import Client, Json
+from .problems import InvalidInput, SdkError, Unreachable
+from .progress import Counted, Told
 from .terminal_text import plain
 
 AT_ONCE = 8
@@ -83,7 +83,7 @@ def selected(key: str, pattern: str | None) -> bool:
 def download(
     client: Client, run: str, *, pattern: str | None, to: Path, force: bool, told: Told
 ) -> Result:
-    """Raises CliError, InvalidInput, Unreachable; what came down before that stays."""
+    """Raises SdkError, InvalidInput, Unreachable; what came down before that stays."""
     return _Download(client, run, to, force, told).run(pattern)
 
 
@@ -179,12 +179,12 @@ class _Download:
             self._bring_or_keep(found, place)
         except OSError as error:
             if error.errno == errno.ENOSPC:
-                raise CliError(
+                raise SdkError(
                     "The disk is full",
                     f"{place} has {found.bytes} bytes",
                     "Make room and do the same again: only the rest is sent",
                 ) from error
-            raise CliError(
+            raise SdkError(
                 "A file cannot be written",
                 f"{place}: {error.strerror or error}",
                 "Name another directory with --to",
@@ -207,7 +207,7 @@ class _Download:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                raise CliError(
+                raise SdkError(
                     "Another download writes the same file", str(place), "Wait until it has ended"
                 ) from None
             self._fill(file, found)

@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainyard_cli.terminal_text import plain, plain_document, plain_json
+from trainyard_sdk.terminal_text import plain, plain_document, plain_json
 
 COMMANDS = [chr(code) for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"]
 

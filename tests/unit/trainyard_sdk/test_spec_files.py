@@ -8,10 +8,10 @@ import pytest
 import yaml
 from tests.support.repository import ROOT
 
-from trainyard_cli.problems import InvalidInput
-from trainyard_cli.spec_files import read_spec
 from trainyard_contracts.cluster_specs import read_cluster_spec
 from trainyard_contracts.specs import RunSpec
+from trainyard_sdk.problems import InvalidInput
+from trainyard_sdk.spec_files import read_spec
 
 EXAMPLES = ROOT / "examples"
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import httpx
 
-from ..api.client import Client, Json
-from ..problems import CliError, Unreachable
-from ..screen.progress import Counted, Told
+from ..client import Client, Json
+from ..problems import SdkError, Unreachable
+from ..progress import Counted, Told
 from .packing import Packed
 
 AT_ONCE = 8
@@ -37,7 +37,7 @@ class _Stopped(Exception):
 def send(client: Client, packed: Packed, told: Told, name: str | None = None) -> int:
     """Send what is missing; how many packs that were. A name is given to the whole, once it is up.
 
-    Raises FileChanged if a file is not what was packed, and CliError.
+    Raises FileChanged if a file is not what was packed, and SdkError.
     """
     return _Sending(client, packed, told).run(name)
 
@@ -112,7 +112,7 @@ class _Sending:
         )
 
     def _put(self, pack: Json) -> str:
-        """'' when it is there, else what passes: 403 asks for another URL. Raises CliError."""
+        """'' when it is there, else what passes: 403 asks for another URL. Raises SdkError."""
         headers = {**pack["headers"], "content-length": str(pack["bytes"])}
         try:
             answer = self._http.put(pack["url"], content=self._contents(pack), headers=headers)
@@ -126,7 +126,7 @@ class _Sending:
             return ""
         if answer.status_code in (403, 409, 429) or answer.is_server_error or code in _PASSING:
             return words
-        raise CliError(
+        raise SdkError(
             "The data bucket refuses a pack",
             f"{pack['sha256']}: {words}",
             "Do the same again; if it stays, this version of trainyard and the stack's may differ",
@@ -141,8 +141,8 @@ class _Sending:
             done += len(block)
             self._counted.at(pack["sha256"], done)
 
-    def _given_up(self, count: int) -> CliError:
-        return CliError(
+    def _given_up(self, count: int) -> SdkError:
+        return SdkError(
             "The upload does not become whole",
             f"{count} packs are missing after each of {ROUNDS_WITHOUT_PROGRESS} rounds"
             + (f"; the last refusal: {self._refusal}" if self._refusal else ""),

@@ -12,12 +12,12 @@ import pytest
 from tests.support.fake_api import FakeApi
 from tests.support.fake_bucket import FakeBucket
 
-from trainyard_cli.api.client import Client
-from trainyard_cli.problems import CliError, Unreachable
-from trainyard_cli.upload import packing
-from trainyard_cli.upload import send as send_module
-from trainyard_cli.upload.packing import FileChanged, Packed, pack
-from trainyard_cli.upload.send import send
+from trainyard_sdk.client import Client
+from trainyard_sdk.problems import SdkError, Unreachable
+from trainyard_sdk.upload import packing
+from trainyard_sdk.upload import send as send_module
+from trainyard_sdk.upload.packing import FileChanged, Packed, pack
+from trainyard_sdk.upload.send import send
 
 pytestmark = pytest.mark.real
 
@@ -109,7 +109,7 @@ def test_urls_that_are_never_good_end_the_upload_with_the_reason(
         return found
 
     api.answers["POST /v1/uploads"] = expired
-    with pytest.raises(CliError, match="403 AccessDenied Request has expired"):
+    with pytest.raises(SdkError, match="403 AccessDenied Request has expired"):
         sent(packed)
 
 
@@ -122,7 +122,7 @@ def test_a_hash_that_s3_does_not_find_right_is_told(
         yield bytes(len(b"".join(real(self, sha256))))
 
     monkeypatch.setattr(Packed, "contents", wrong)
-    with pytest.raises(CliError, match="400 BadDigest"):
+    with pytest.raises(SdkError, match="400 BadDigest"):
         sent(packed)
     assert bucket.objects == {}
 

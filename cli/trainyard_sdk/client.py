@@ -19,9 +19,9 @@ from urllib.parse import quote, urlencode
 
 import httpx
 
-from ..problems import ApiProblem, InvalidInput, Unreachable
-from ..terminal_text import plain_document
 from .connection import Connection, state_directory
+from .problems import ApiProblem, InvalidInput, Unreachable
+from .terminal_text import plain_document
 
 Json = dict[str, Any]
 

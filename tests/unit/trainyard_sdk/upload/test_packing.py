@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from trainyard_cli.problems import InvalidInput
-from trainyard_cli.upload import index, packing
-from trainyard_cli.upload.packing import FileChanged, Packed, grouped, pack
-from trainyard_cli.upload.scan import Entry
 from trainyard_contracts.trees import Tree
+from trainyard_sdk.problems import InvalidInput
+from trainyard_sdk.upload import index, packing
+from trainyard_sdk.upload.packing import FileChanged, Packed, grouped, pack
+from trainyard_sdk.upload.scan import Entry
 
 MIB = 1024 * 1024
 

@@ -13,8 +13,8 @@ from tests.support.fake_api import (
     a_run,
 )
 
-from trainyard_cli.api.client import Client
-from trainyard_cli.problems import ApiProblem
+from trainyard_sdk.client import Client
+from trainyard_sdk.problems import ApiProblem
 
 pytestmark = pytest.mark.real
 

@@ -12,9 +12,9 @@ from tests.support.fake_api import (
     FakeApi,
 )
 
-from trainyard_cli.api.client import Client
-from trainyard_cli.api.connection import Connection
-from trainyard_cli.problems import InvalidInput
+from trainyard_sdk.client import Client
+from trainyard_sdk.connection import Connection
+from trainyard_sdk.problems import InvalidInput
 
 
 @pytest.mark.real

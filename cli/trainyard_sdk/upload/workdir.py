@@ -10,9 +10,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from ..api.client import Client
+from ..client import Client
 from ..problems import InvalidInput
-from ..screen.progress import bar
+from ..progress import Shown
 from ..terminal_text import plain
 from .packing import TRIES, FileChanged, Packed, pack
 from .send import send
@@ -38,7 +38,7 @@ def with_workdir(spec: Mapping[str, Any], workdir: str) -> dict[str, Any]:
     return {**spec, "job": {**spec["job"], "workdir": workdir}}
 
 
-def packed_workdir(spec: Mapping[str, Any], *, quiet: bool) -> Packed | None:
+def packed_workdir(spec: Mapping[str, Any], *, shown: Shown) -> Packed | None:
     """The packed directory that the spec names; None if it names none, or the id of an upload.
 
     Raises InvalidInput.
@@ -59,14 +59,14 @@ def packed_workdir(spec: Mapping[str, Any], *, quiet: bool) -> Packed | None:
             f"job.workdir: '{plain(given)}' is not a directory",
             "Give the path of a directory, relative to the spec's own directory",
         )
-    with bar("Reading the directory", quiet=quiet) as told:
+    with shown("Reading the directory") as told:
         packed = pack(root, told)
     _check_script(spec, packed)
     return packed
 
 
 def brought_up(
-    client: Client, spec: Mapping[str, Any], packed: Packed, *, quiet: bool
+    client: Client, spec: Mapping[str, Any], packed: Packed, *, shown: Shown
 ) -> tuple[Packed, int]:
     """Upload the directory; what was uploaded, and how many packs had to be sent for it.
 
@@ -74,10 +74,10 @@ def brought_up(
     """
     for _ in range(TRIES):
         try:
-            with bar("Uploading", quiet=quiet) as told:
+            with shown("Uploading") as told:
                 return packed, send(client, packed, told)
         except FileChanged as changed:
-            name, again = changed.path, packed_workdir(spec, quiet=quiet)
+            name, again = changed.path, packed_workdir(spec, shown=shown)
             assert again is not None
             packed = again
     raise InvalidInput(

@@ -12,7 +12,7 @@ from pathlib import Path
 from trainyard_contracts.trees import MOST_FILES, UPLOAD_BYTES, tree_path
 
 from ..problems import InvalidInput
-from ..screen.output import bytes_text
+from ..progress import bytes_text
 from ..terminal_text import plain
 from .rules import Rules
 

@@ -12,10 +12,10 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from trainyard_cli.problems import CliError, InvalidInput, Refused
-from trainyard_cli.upload import to_s3
-from trainyard_cli.upload.scan import scan
-from trainyard_cli.upload.to_s3 import Destination, etag, send_to_s3
+from trainyard_sdk.problems import InvalidInput, Refused, SdkError
+from trainyard_sdk.upload import to_s3
+from trainyard_sdk.upload.scan import scan
+from trainyard_sdk.upload.to_s3 import Destination, etag, send_to_s3
 
 WHERE = Destination("corpus", "tokens/v1/")
 
@@ -108,7 +108,7 @@ def test_a_right_that_is_missing_is_asked_for(
 def test_a_file_that_vanishes_is_an_error_that_says_how_to_go_on(s3: Any, root: Path) -> None:
     found = scan(root)
     (root / "train/a.txt").unlink()
-    with pytest.raises(CliError) as stopped:
+    with pytest.raises(SdkError) as stopped:
         send_to_s3(s3, found, WHERE, lambda done, total: None)
     assert "The same command sends only the rest" in stopped.value.next_step
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..problems import CliError, InvalidInput, Refused
-from ..screen.progress import Counted, Told
+from ..problems import InvalidInput, Refused, SdkError
+from ..progress import Counted, Told
 from ..terminal_text import plain
 from .scan import Entry, Scan
 
 if TYPE_CHECKING:
-    from ..api.connection import Connection
+    from ..connection import Connection
 
 #: Larger files go up in parts of this size, whose MD5s make the object's ETag.
 PART_BYTES = 64 * 1024 * 1024
@@ -76,7 +76,7 @@ def s3_client(connection: Connection) -> Any:
 def send_to_s3(s3: Any, found: Scan, where: Destination, told: Told) -> list[str]:
     """Send the files that are not there with the same bytes; their paths.
 
-    Raises CliError. What has arrived stays, and the same call sends the rest.
+    Raises SdkError. What has arrived stays, and the same call sends the rest.
     """
     with _told(where):
         there = dict(_objects(s3, where))
@@ -185,7 +185,7 @@ def _told(where: Destination) -> Iterator[None]:
             "an s3:// address",
         ) from None
     except (Boto3Error, BotoCoreError, OSError) as error:
-        raise CliError(
+        raise SdkError(
             f"The upload into {where} stopped",
             plain(str(error)),
             "The same command sends only the rest",

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from trainyard_cli.problems import InvalidInput
-from trainyard_cli.upload import scan as scan_module
-from trainyard_cli.upload.scan import check_size, scan
+from trainyard_sdk.problems import InvalidInput
+from trainyard_sdk.upload import scan as scan_module
+from trainyard_sdk.upload.scan import check_size, scan
 
 
 def refused(root: Path) -> str:

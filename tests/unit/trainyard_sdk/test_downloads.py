@@ -11,10 +11,10 @@ import pytest
 from tests.support.fake_api import RUN, FakeApi
 from tests.support.fake_bucket import FakeBucket
 
-from trainyard_cli import downloads
-from trainyard_cli.api.client import Client
-from trainyard_cli.downloads import Result, download, selected
-from trainyard_cli.problems import CliError, InvalidInput, Unreachable
+from trainyard_sdk import downloads
+from trainyard_sdk.client import Client
+from trainyard_sdk.downloads import Result, download, selected
+from trainyard_sdk.problems import InvalidInput, SdkError, Unreachable
 
 OBJECTS = {
     "final/model.pt": b"m" * 300_000,
@@ -212,7 +212,7 @@ def test_a_link_in_the_place_of_a_file_is_not_written_through(
 @pytest.mark.real
 def test_a_directory_in_the_place_of_a_file_is_told(served: Served, tmp_path: Path) -> None:
     (tmp_path / "to/output/a.txt").mkdir(parents=True)
-    with pytest.raises(CliError, match=r"a\.txt: Is a directory"):
+    with pytest.raises(SdkError, match=r"a\.txt: Is a directory"):
         bring(tmp_path / "to", "output/a.txt", force=True)
 
 

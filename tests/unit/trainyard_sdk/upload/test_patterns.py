@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from trainyard_cli.upload.patterns import decision, parse
-from trainyard_cli.upload.scan import scan
+from trainyard_sdk.upload.patterns import decision, parse
+from trainyard_sdk.upload.scan import scan
 
 
 @pytest.mark.parametrize(

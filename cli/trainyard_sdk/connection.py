@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from ..problems import InvalidInput, Refused, Unreachable
+from .problems import InvalidInput, Refused, Unreachable
 
 #: What of local.json the client lives on.
 _NEEDED = ("endpoint", "apiUrl", "region", "accessKeyId", "secretAccessKey")
