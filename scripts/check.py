@@ -70,6 +70,7 @@ def checks() -> list[Check]:
         ),
         Check("import rules", [str(BIN / "lint-imports")]),
         Check("openapi fresh", python("scripts/openapi.py", "--check")),
+        Check("answers of the SDK fresh", python("scripts/sdk_answers.py", "--check")),
         Check("schemas fresh", python("scripts/schemas.py", "--check")),
         Check("reference fresh", python("scripts/reference.py", "--check")),
         Check("state machines fresh", python("scripts/statemachines.py", "--check")),

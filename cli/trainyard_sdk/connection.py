@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from . import contexts
 from .problems import InvalidInput, Refused, Unreachable
 
 #: What of local.json the client lives on.
@@ -60,17 +61,41 @@ class Connection:
     api_url: str
     region: str
     local: dict[str, Any] | None = None
+    #: Of ~/.aws; None: as AWS's own tools choose.
+    profile: str | None = None
 
     @classmethod
-    def find(cls, endpoint: str | None = None, state_dir: str | Path | None = None) -> Connection:
-        """By `endpoint`, TRAINYARD_API_URL, or the local cloud in the state directory.
+    def find(
+        cls,
+        endpoint: str | None = None,
+        state_dir: str | Path | None = None,
+        *,
+        context: str | None = None,
+    ) -> Connection:
+        """By the first of these that says where: `endpoint`, `context`, TRAINYARD_API_URL,
+        TRAINYARD_CONTEXT, a state directory that is named, the context in use, ./.trainyard.
 
-        Raises InvalidInput for an endpoint that is no URL, Unreachable if the API's place is not
-        known.
+        Raises InvalidInput for an endpoint that is no URL and a context that is not known,
+        Unreachable if the API's place is not known.
         """
-        given = endpoint or os.environ.get("TRAINYARD_API_URL")
-        if not given:
+        if endpoint and context:
+            raise InvalidInput(
+                "The API is named twice",
+                f"--endpoint '{endpoint[:200]}' and --context '{context[:100]}' are both given",
+                "Give one of them",
+            )
+        given = endpoint or (None if context else os.environ.get("TRAINYARD_API_URL"))
+        if given:
+            return cls._at(given, state_dir)
+        named = context or os.environ.get("TRAINYARD_CONTEXT") or _in_use(state_dir)
+        found = contexts.read().get(named) if named else None
+        if found is None:
             return cls.of_local(state_directory(state_dir))
+        url = _checked(found.endpoint)
+        return cls(url, found.region or _region(url, None), None, found.profile)
+
+    @classmethod
+    def _at(cls, given: str, state_dir: str | Path | None) -> Connection:
         url = _checked(given)
         local = read_local(state_directory(state_dir))
         # The local cloud's keys go to the local cloud only.
@@ -112,7 +137,7 @@ class Connection:
                 self.local.get("sessionToken"),
             )
         with usable_credentials():
-            found = Session().get_credentials()
+            found = Session(profile=self.profile).get_credentials()
         if found is None:
             raise Refused(
                 "No AWS credentials",
@@ -145,10 +170,21 @@ def usable_credentials() -> Iterator[None]:
         yield
     except BotoCoreError as error:
         raise Refused(
-            "The AWS credentials cannot be used",
+            (
+                "The AWS credentials have expired"
+                if "expired" in str(error).lower()
+                else "The AWS credentials cannot be used"
+            ),
             str(error),
             "Check AWS_PROFILE and ~/.aws/config, or log in again: aws sso login",
         ) from error
+
+
+def _in_use(state_dir: str | Path | None) -> str | None:
+    """The name of the context in use, unless a local cloud was named."""
+    if state_dir or os.environ.get("TRAINYARD_STATE_DIR"):
+        return None
+    return contexts.read().current
 
 
 def _checked(given: str) -> str:

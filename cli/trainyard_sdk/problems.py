@@ -22,6 +22,16 @@ class SdkError(Exception):
         super().__init__(f"{title}: {detail}" if detail else title)
         self.title, self.detail, self.next_step, self.code = title, detail, next_step, code
 
+    @property
+    def next_step(self) -> str:
+        """What to do about it; a traceback shows it, too."""
+        return self._next_step
+
+    @next_step.setter
+    def next_step(self, words: str) -> None:
+        self._next_step = words
+        self.__notes__ = [f"Next: {words}"] if words else []
+
     def as_json(self) -> dict[str, Any]:
         return {
             "code": self.code,
@@ -55,6 +65,21 @@ class Refused(SdkError):
     exit_code = REFUSED
 
 
+class NotInTime(SdkError):
+    """What was waited for did not come in the time that was given; it goes on."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C while a run was waited for. The run goes on; the words say how to come back."""
+
+
+_WHO = (
+    "Check the AWS credentials (aws sts get-caller-identity) and that their policy allows "
+    "execute-api:Invoke."
+)
+_LOG_IN = "Log in again: aws sso login, or get new keys; what was submitted goes on meanwhile."
+
+
 class ApiProblem(SdkError):
     """An answer of the API that is not a success (RFC 9457). `code` is closed; branch on it."""
 
@@ -69,10 +94,7 @@ class ApiProblem(SdkError):
         self.status = status
         self.errors: list[Mapping[str, str]] = list(problem.get("errors") or [])
         if status in (401, 403) and not self.next_step:
-            self.next_step = (
-                "Check the AWS credentials (aws sts get-caller-identity) and that their policy "
-                "allows execute-api:Invoke."
-            )
+            self.next_step = _LOG_IN if "expired" in str(self).lower() else _WHO
 
     @property
     def exit_code(self) -> int:  # type: ignore[override]

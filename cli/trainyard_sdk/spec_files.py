@@ -70,9 +70,10 @@ def _field(node: yaml.Node | None, name: str) -> yaml.Node | None:
     return next((value for key, value in node.value if key.value == name), None)
 
 
-def read_spec(
-    path: str, kind: Literal["run", "cluster", "filesystem"] | None = None
-) -> dict[str, Any]:
+Kind = Literal["run", "cluster", "filesystem"]
+
+
+def read_spec(path: str, kind: Kind | None = None) -> dict[str, Any]:
     """The spec in the file, or on standard input for '-', of that kind or of any.
 
     Raises InvalidInput.

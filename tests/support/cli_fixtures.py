@@ -29,7 +29,9 @@ def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApi]:
     }
     (tmp_path / "local.json").write_text(json.dumps(local))
     monkeypatch.setenv("TRAINYARD_STATE_DIR", str(tmp_path))
-    monkeypatch.delenv("TRAINYARD_API_URL", raising=False)
+    monkeypatch.setenv("TRAINYARD_CONFIG", str(tmp_path / "settings/contexts.json"))
+    for name in ("TRAINYARD_API_URL", "TRAINYARD_CONTEXT"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(live, "POLL_SECONDS", 0.01)
     monkeypatch.setattr("trainyard_cli.screen.snapshot.SLOW_SECONDS", 0.0)
     yield fake

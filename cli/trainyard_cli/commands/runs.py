@@ -11,6 +11,7 @@ import typer
 from rich.markup import escape
 
 from trainyard_sdk.client import Json
+from trainyard_sdk.following import Which
 from trainyard_sdk.spec_files import read_spec
 
 from ..context import Context, context_of
@@ -340,18 +341,8 @@ def logs(
         raise typer.BadParameter("goes not with --rank, which is on one node", param_hint="--node")
     if follow and not context.json:
         with _detachable(run):
-            live.follow_log(
-                context.client,
-                run,
-                _write_line,
-                lines=lines,
-                kind=kind,
-                attempt=attempt,
-                contains=text,
-                since=since,
-                rank=rank,
-                node=node,
-            )
+            which = Which(lines, kind, attempt, text, since, rank, node)
+            live.follow_log(context.client, run, _write_line, which)
         return
     log = context.client.logs(
         run,
