@@ -17,19 +17,24 @@ class Context:
     """The global options of this call; until the root command gives them, their defaults."""
 
     endpoint: str | None = None
+    name: str | None = None
     state_dir_option: str | None = None
     json: bool = False
     #: What follows a `--`: the arguments of a program, where a command takes such.
     after_dashes: tuple[str, ...] = ()
 
-    def given(self, endpoint: str | None, state_dir: str | None, json: bool) -> None:
+    def given(
+        self, endpoint: str | None, name: str | None, state_dir: str | None, json: bool
+    ) -> None:
         """The root command's options."""
-        self.endpoint, self.state_dir_option, self.json = endpoint, state_dir, json
+        self.endpoint, self.name, self.state_dir_option, self.json = endpoint, name, state_dir, json
 
     @cached_property
     def client(self) -> Client:
         """Raises Unreachable if nothing says where the API is."""
-        return Client.connect(self.endpoint, self.state_dir_option, for_terminal=not self.json)
+        return Client.connect(
+            self.endpoint, self.state_dir_option, context=self.name, for_terminal=not self.json
+        )
 
     @property
     def state_dir(self) -> Path:

@@ -11,6 +11,9 @@ import typer
 from trainyard_sdk.version import version
 
 from .commands import job_faults
+from .commands.api_call import api
+from .commands.completion import completion
+from .commands.contexts import contexts
 from .commands.clusters import clusters, nodes
 from .commands.data import data
 from .commands.filesystems import filesystems
@@ -40,6 +43,9 @@ job_faults.add_to(faults)
 app.add_typer(faults, name="fault")
 runs.command()(outputs)
 runs.command()(download)
+app.add_typer(contexts, name="context")
+app.command()(api)
+app.command()(completion)
 app.command()(init)
 app.command()(doctor)
 app.command()(first_light)
@@ -59,7 +65,14 @@ def options(
     typer_context: typer.Context,
     endpoint: Annotated[
         str | None,
-        typer.Option(envvar="TRAINYARD_API_URL", help="URL of the API; default: the local cloud's"),
+        typer.Option(
+            help="URL of the API, also by TRAINYARD_API_URL; default: that of the context in use, "
+            "or the local cloud's"
+        ),
+    ] = None,
+    context: Annotated[
+        str | None,
+        typer.Option(help="another context than the one in use, also by TRAINYARD_CONTEXT"),
     ] = None,
     state_dir: Annotated[
         str | None,
@@ -77,7 +90,7 @@ def options(
         ),
     ] = False,
 ) -> None:
-    context_of(typer_context).given(endpoint, state_dir, json)
+    context_of(typer_context).given(endpoint, context, state_dir, json)
 
 
 def hoist_options(arguments: Sequence[str]) -> list[str]:
@@ -88,9 +101,9 @@ def hoist_options(arguments: Sequence[str]) -> list[str]:
     for argument in remaining:
         if argument == "--":
             rest += [argument, *remaining]
-        elif argument == "--json" or argument.startswith(("--endpoint=", "--state-dir=")):
+        elif argument == "--json" or argument.startswith(("--endpoint=", "--context=", "--state-dir=")):
             front.append(argument)
-        elif argument in ("--endpoint", "--state-dir"):
+        elif argument in ("--endpoint", "--context", "--state-dir"):
             front += [argument, *[value for value in [next(remaining, None)] if value is not None]]
         else:
             rest.append(argument)

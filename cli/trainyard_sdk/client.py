@@ -69,13 +69,12 @@ class Client:
         endpoint: str | None = None,
         state_dir: str | Path | None = None,
         *,
+        context: str | None = None,
         for_terminal: bool = False,
     ) -> Client:
-        """By `endpoint`, TRAINYARD_API_URL, or the local cloud of `state_dir`.
-
-        `state_dir` is by default TRAINYARD_STATE_DIR, then ./.trainyard.
-        """
-        return cls(Connection.find(endpoint, state_dir), for_terminal=for_terminal)
+        """As `Connection.find` finds it."""
+        found = Connection.find(endpoint, state_dir, context=context)
+        return cls(found, for_terminal=for_terminal)
 
     @classmethod
     def from_state_dir(cls, state_dir: str | Path) -> Client:
@@ -95,6 +94,18 @@ class Client:
         _trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Mapping[str, Any] | None = None,
+        key: str | None = None,
+    ) -> Json:
+        """Any call, by its path and query. Only what changes nothing, or has a key, is repeated."""
+        repeat = method in ("GET", "PUT", "DELETE") or key is not None
+        return self._call(method, path, body=body, key=key, repeat=repeat)
 
     # Runs
 

@@ -91,12 +91,12 @@ class Connection:
         found = contexts.read().get(named) if named else None
         if found is None:
             return cls.of_local(state_directory(state_dir))
-        url = _checked(found.endpoint)
+        url = checked_endpoint(found.endpoint)
         return cls(url, found.region or _region(url, None), None, found.profile)
 
     @classmethod
     def _at(cls, given: str, state_dir: str | Path | None) -> Connection:
-        url = _checked(given)
+        url = checked_endpoint(given)
         local = read_local(state_directory(state_dir))
         # The local cloud's keys go to the local cloud only.
         ours = local if local and urlsplit(url).netloc == urlsplit(local["apiUrl"]).netloc else None
@@ -187,7 +187,7 @@ def _in_use(state_dir: str | Path | None) -> str | None:
     return contexts.read().current
 
 
-def _checked(given: str) -> str:
+def checked_endpoint(given: str) -> str:
     """The API's URL without a slash at its end. Raises InvalidInput for what is none."""
     wrong = _mistake(given)
     if wrong:
