@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +29,8 @@ class Context:
     ) -> None:
         """The root command's options."""
         self.endpoint, self.name, self.state_dir_option, self.json = endpoint, name, state_dir, json
+        if endpoint is None and name is None:
+            self.endpoint = os.environ.get("TRAINYARD_API_URL") or None
 
     @cached_property
     def client(self) -> Client:

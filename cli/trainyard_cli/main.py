@@ -10,11 +10,11 @@ import typer
 
 from trainyard_sdk.version import version
 
+from .commands import completion as shells
 from .commands import job_faults
 from .commands.api_call import api
-from .commands.completion import completion
-from .commands.contexts import contexts
 from .commands.clusters import clusters, nodes
+from .commands.contexts import contexts
 from .commands.data import data
 from .commands.filesystems import filesystems
 from .commands.local import faults, local
@@ -45,7 +45,7 @@ runs.command()(outputs)
 runs.command()(download)
 app.add_typer(contexts, name="context")
 app.command()(api)
-app.command()(completion)
+app.command()(shells.completion)
 app.command()(init)
 app.command()(doctor)
 app.command()(first_light)
@@ -93,6 +93,10 @@ def options(
     context_of(typer_context).given(endpoint, context, state_dir, json)
 
 
+_VALUED = ("--endpoint", "--context", "--state-dir")
+_WITH_VALUE = tuple(f"{option}=" for option in _VALUED)
+
+
 def hoist_options(arguments: Sequence[str]) -> list[str]:
     """Move the global options to the front, so that they may be anywhere before a `--`."""
     front: list[str] = []
@@ -101,9 +105,11 @@ def hoist_options(arguments: Sequence[str]) -> list[str]:
     for argument in remaining:
         if argument == "--":
             rest += [argument, *remaining]
-        elif argument == "--json" or argument.startswith(("--endpoint=", "--context=", "--state-dir=")):
+        elif argument == "--json" or argument.startswith(
+            ("--endpoint=", "--context=", "--state-dir=")
+        ):
             front.append(argument)
-        elif argument in ("--endpoint", "--context", "--state-dir"):
+        elif argument in _VALUED:
             front += [argument, *[value for value in [next(remaining, None)] if value is not None]]
         else:
             rest.append(argument)
@@ -115,6 +121,7 @@ def run(arguments: Sequence[str]) -> int:
     given = hoist_options(arguments)
     try:
         behind = given[given.index("--") + 1 :] if "--" in given else []
+        shells.ready()
         app(given, prog_name="trainyard", obj=Context(after_dashes=tuple(behind)))
     except CliError as error:
         print_error(error, as_json="--json" in given)

@@ -152,7 +152,7 @@ class ClusterView(Answer):
 
 
 class ClusterPage(Answer):
-    """A ClusterPage."""
+    """One page of clusters."""
 
     clusters: list[ClusterView] = Field(default_factory=list)
     next_token: str | None = None
@@ -208,7 +208,7 @@ class ClusterNode(Answer):
 
 
 class NodeList(Answer):
-    """A NodeList."""
+    """The nodes of a cluster."""
 
     nodes: list[ClusterNode] = Field(default_factory=list)
     samples_left_out: bool = False
@@ -271,7 +271,7 @@ class FilesystemSummary(Answer):
 
 
 class FilesystemPage(Answer):
-    """A FilesystemPage."""
+    """One page of filesystems."""
 
     filesystems: list[FilesystemSummary] = Field(default_factory=list)
     next_token: str | None = None
@@ -396,7 +396,7 @@ class RunSummary(Answer):
 
 
 class RunPage(Answer):
-    """A RunPage."""
+    """One page of runs."""
 
     next_token: str | None = None
     runs: list[RunSummary] = Field(default_factory=list)
@@ -522,14 +522,14 @@ class Checkpoint(Answer):
 
 
 class CheckpointPage(Answer):
-    """A CheckpointPage."""
+    """One page of a run's checkpoints."""
 
     checkpoints: list[Checkpoint] = Field(default_factory=list)
     next_token: str | None = None
 
 
 class EventPage(Answer):
-    """A EventPage."""
+    """One page of a run's timeline."""
 
     events: list[TimelineEntry] = Field(default_factory=list)
     next_token: str | None = None
@@ -575,7 +575,7 @@ class Output(Answer):
 
 
 class OutputPage(Answer):
-    """A OutputPage."""
+    """One page of what a run's export holds."""
 
     next_token: str | None = None
     outputs: list[Output] = Field(default_factory=list)

@@ -51,7 +51,7 @@ class Contexts:
                 "There is no such context",
                 f"context: '{name[:100]}' is none of {', '.join([LOCAL, *sorted(self.known)])}",
                 "List them with: trainyard context ls; add one with: "
-                "trainyard context add NAME --endpoint URL",
+                "trainyard context add NAME URL",
             )
         return self.known[name]
 

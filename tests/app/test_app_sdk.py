@@ -193,7 +193,12 @@ def test_what_does_not_end_in_time_goes_on(story: Story) -> None:
 
 
 def out_of_memory_twice(story: Story) -> Iterator[Act]:
-    said = {"exitCode": 137, "errorKind": "memory", "failedNode": "ip-127-0-1-12"}
+    said: dict[str, Any] = {
+        "errorKind": "out-of-memory",
+        "signal": 9,
+        "error": "the kernel's out-of-memory killer ended process 7 (python)",
+        "failedNode": "ip-127-0-1-12",
+    }
     yield story.ready
     yield story.training
     yield lambda: story.end("failed", lastStep=20, **said)

@@ -46,7 +46,7 @@ def list_contexts(typer_context: typer.Context) -> None:
 @contexts.command()
 def add(
     name: Name,
-    endpoint: Annotated[str, typer.Option("--endpoint", help="ApiUrl of the stack")],
+    url: Annotated[str, typer.Argument(metavar="URL", help="ApiUrl of the stack")],
     profile: Annotated[
         str | None, typer.Option(help="of ~/.aws/config; default: as AWS's tools choose")
     ] = None,
@@ -57,7 +57,7 @@ def add(
     force: Annotated[bool, typer.Option("--force", help="replace one of this name")] = False,
 ) -> None:
     """Add a context; the first one is also used from now on."""
-    made = Context(checked_endpoint(endpoint), profile, region)
+    made = Context(checked_endpoint(url), profile, region)
     with kept.changing() as held:
         first = not held[0].known
         held[0] = held[0].added(name, made, force=force)

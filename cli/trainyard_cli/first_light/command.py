@@ -92,7 +92,7 @@ def first_light(
 ) -> None:
     """Make the smallest real run and write down what held. In the end everything is taken down."""
     context = context_of(typer_context)
-    connection = Connection.find(context.endpoint, context.state_dir_option)
+    connection = Connection.find(context.endpoint, context.state_dir_option, context=context.name)
     with Client(connection) as api:
         if clean is not None:
             raise typer.Exit(_clean(context, api, clean))
