@@ -16,7 +16,7 @@ BENCHES := $(filter-out __init__ figures recovery backends plain_% llm_jobs llm_
 
 .PHONY: help setup setup-trainers demo test test-unit test-machines machine-image \
 	test-parallelcluster test-conformance test-often check bench bench-recovery bench-backends \
-	bench-trainers lock clean
+	bench-trainers wheels lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 26
@@ -86,6 +86,9 @@ bench-backends: setup-trainers ## a fault to the next new step on each backend, 
 
 bench-trainers: setup-trainers ## the trainers against their peers; writes JSON under build/bench/
 	@for name in $(TRAINER_BENCHES); do echo "== $$name"; $(BIN)/python -m bench.$$name || exit 1; done
+
+wheels: setup ## the wheels that users install, into dist/
+	@$(BIN)/python scripts/wheels.py
 
 lock: setup ## new versions into requirements/*.txt
 	@$(BIN)/python scripts/lock.py

@@ -21,8 +21,8 @@ from typing import Any
 from bench.figures import machine, median, rounded
 from demo.cloud import REPOSITORY, LocalCloud, local_cloud
 
-from trainyard_cli.upload.packing import pack
-from trainyard_cli.upload.send import send
+from trainyard_sdk.upload.packing import pack
+from trainyard_sdk.upload.send import send
 
 TARGET_RATIO, TARGET_AGAIN_SECONDS = 1.2, 3.0
 _LARGE = 4

@@ -13,9 +13,9 @@ import boto3
 from botocore.exceptions import ClientError
 
 from demo.leftovers import processes_of
-from trainyard_cli.api.client import Client
 from trainyard_contracts.files import Progress
 from trainyard_local import control
+from trainyard_sdk.client import Client
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 Json = dict[str, Any]

@@ -23,6 +23,7 @@ PACKAGES = (
     "localcloud/sam_on_moto",
     "localcloud/trainyard_local",
     "cli/trainyard_cli",
+    "cli/trainyard_sdk",
 )
 #: HyperPod's images have Python 3.10 (docs/aws-assumptions.md, A-034).
 LIFECYCLE = ROOT / "node_agent/lifecycle"
@@ -69,6 +70,7 @@ def checks() -> list[Check]:
         ),
         Check("import rules", [str(BIN / "lint-imports")]),
         Check("openapi fresh", python("scripts/openapi.py", "--check")),
+        Check("answers of the SDK fresh", python("scripts/sdk_answers.py", "--check")),
         Check("schemas fresh", python("scripts/schemas.py", "--check")),
         Check("reference fresh", python("scripts/reference.py", "--check")),
         Check("state machines fresh", python("scripts/statemachines.py", "--check")),

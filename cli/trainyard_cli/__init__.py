@@ -1,1 +1,1 @@
-"""The trainyard command and the Python SDK"""
+"""The trainyard command."""

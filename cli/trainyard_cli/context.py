@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import typer
 
-from .api.client import Client
-from .api.connection import state_directory
+from trainyard_sdk.client import Client
+from trainyard_sdk.connection import state_directory
 
 
 @dataclass
@@ -17,19 +18,26 @@ class Context:
     """The global options of this call; until the root command gives them, their defaults."""
 
     endpoint: str | None = None
+    name: str | None = None
     state_dir_option: str | None = None
     json: bool = False
     #: What follows a `--`: the arguments of a program, where a command takes such.
     after_dashes: tuple[str, ...] = ()
 
-    def given(self, endpoint: str | None, state_dir: str | None, json: bool) -> None:
+    def given(
+        self, endpoint: str | None, name: str | None, state_dir: str | None, json: bool
+    ) -> None:
         """The root command's options."""
-        self.endpoint, self.state_dir_option, self.json = endpoint, state_dir, json
+        self.endpoint, self.name, self.state_dir_option, self.json = endpoint, name, state_dir, json
+        if endpoint is None and name is None:
+            self.endpoint = os.environ.get("TRAINYARD_API_URL") or None
 
     @cached_property
     def client(self) -> Client:
         """Raises Unreachable if nothing says where the API is."""
-        return Client.connect(self.endpoint, self.state_dir_option, for_terminal=not self.json)
+        return Client.connect(
+            self.endpoint, self.state_dir_option, context=self.name, for_terminal=not self.json
+        )
 
     @property
     def state_dir(self) -> Path:

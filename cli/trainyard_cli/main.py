@@ -8,9 +8,14 @@ from typing import Annotated
 
 import typer
 
+from trainyard_sdk.version import version
+
+from .commands import completion as shells
 from .commands import job_faults
 from .commands.adoption import adopt, release
+from .commands.api_call import api
 from .commands.clusters import clusters, nodes
+from .commands.contexts import contexts
 from .commands.data import data
 from .commands.filesystems import filesystems
 from .commands.local import faults, local
@@ -47,6 +52,9 @@ clusters.command()(adopt)
 clusters.command()(release)
 runs.command()(outputs)
 runs.command()(download)
+app.add_typer(contexts, name="context")
+app.command()(api)
+app.command()(shells.completion)
 app.command()(init)
 app.command()(whoami)
 app.command()(audit)
@@ -56,13 +64,7 @@ app.command()(first_light)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            found = version("trainyard-cli")
-        except PackageNotFoundError:  # run from a clone that is not installed
-            found = "of a clone"
-        out.print(f"trainyard {found}")
+        out.print(f"trainyard {version()}")
         raise typer.Exit
 
 
@@ -74,7 +76,14 @@ def options(
     typer_context: typer.Context,
     endpoint: Annotated[
         str | None,
-        typer.Option(envvar="TRAINYARD_API_URL", help="URL of the API; default: the local cloud's"),
+        typer.Option(
+            help="URL of the API, also by TRAINYARD_API_URL; default: that of the context in use, "
+            "or the local cloud's"
+        ),
+    ] = None,
+    context: Annotated[
+        str | None,
+        typer.Option(help="another context than the one in use, also by TRAINYARD_CONTEXT"),
     ] = None,
     state_dir: Annotated[
         str | None,
@@ -92,7 +101,11 @@ def options(
         ),
     ] = False,
 ) -> None:
-    context_of(typer_context).given(endpoint, state_dir, json)
+    context_of(typer_context).given(endpoint, context, state_dir, json)
+
+
+_VALUED = ("--endpoint", "--context", "--state-dir")
+_WITH_VALUE = tuple(f"{option}=" for option in _VALUED)
 
 
 def hoist_options(arguments: Sequence[str]) -> list[str]:
@@ -103,9 +116,11 @@ def hoist_options(arguments: Sequence[str]) -> list[str]:
     for argument in remaining:
         if argument == "--":
             rest += [argument, *remaining]
-        elif argument == "--json" or argument.startswith(("--endpoint=", "--state-dir=")):
+        elif argument == "--json" or argument.startswith(
+            ("--endpoint=", "--context=", "--state-dir=")
+        ):
             front.append(argument)
-        elif argument in ("--endpoint", "--state-dir"):
+        elif argument in _VALUED:
             front += [argument, *[value for value in [next(remaining, None)] if value is not None]]
         else:
             rest.append(argument)
@@ -117,6 +132,7 @@ def run(arguments: Sequence[str]) -> int:
     given = hoist_options(arguments)
     try:
         behind = given[given.index("--") + 1 :] if "--" in given else []
+        shells.ready()
         app(given, prog_name="trainyard", obj=Context(after_dashes=tuple(behind)))
     except CliError as error:
         print_error(error, as_json="--json" in given)

@@ -11,8 +11,9 @@ from typing import Any
 
 import yaml
 
+from trainyard_sdk.spec_files import ESCAPES, is_escape, of_yaml
+
 from .problems import InvalidInput
-from .spec_files import ESCAPES, is_escape, of_yaml
 
 #: What is in them is text, which may look like a number.
 _TEXTS = (["job", "arguments"], ["job", "environment"])

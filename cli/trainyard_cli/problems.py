@@ -1,24 +1,24 @@
-"""What can go wrong when the API is called, and the exit code for each.
-
-Programs branch on the code, people read the words.
-"""
+"""The exit codes of all commands; what can go wrong below them is the SDK's."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-OK, FAILED, USAGE, NOT_FOUND, CONFLICT, UNREACHABLE, INVALID, REFUSED, DETACHED = (
-    0,
-    1,
-    2,
-    3,
-    4,
-    5,
-    6,
-    7,
-    130,
+from trainyard_sdk.problems import (
+    CONFLICT,
+    FAILED,
+    INVALID,
+    NOT_FOUND,
+    OK,
+    REFUSED,
+    UNREACHABLE,
+    ApiProblem,
+    Conflict,
+    InvalidInput,
+    Refused,
+    Unreachable,
 )
+from trainyard_sdk.problems import SdkError as CliError
+
+USAGE, DETACHED = 2, 130
 
 EXIT_CODES = (
     "Exit codes: 0 done, 1 the run or operation failed, 2 wrong usage, 3 not found, "
@@ -26,80 +26,21 @@ EXIT_CODES = (
     "7 access refused, 130 detached with Ctrl-C (the run goes on)."
 )
 
-
-class CliError(Exception):
-    """An error for people: what is wrong, what to do next, and the exit code."""
-
-    exit_code = FAILED
-
-    def __init__(
-        self, title: str, detail: str = "", next_step: str = "", *, code: str = ""
-    ) -> None:
-        super().__init__(f"{title}: {detail}" if detail else title)
-        self.title, self.detail, self.next_step, self.code = title, detail, next_step, code
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "code": self.code,
-            "title": self.title,
-            "detail": self.detail,
-            "nextStep": self.next_step,
-        }
-
-
-class Unreachable(CliError):
-    """No answer from the API, or nothing says where it is."""
-
-    exit_code = UNREACHABLE
-
-
-class InvalidInput(CliError):
-    """A file or argument is wrong before anything was sent."""
-
-    exit_code = INVALID
-
-
-class Conflict(CliError):
-    """It conflicts with what is there already, such as a second local cloud."""
-
-    exit_code = CONFLICT
-
-
-class Refused(CliError):
-    """No credentials, or none that can be used."""
-
-    exit_code = REFUSED
-
-
-class ApiProblem(CliError):
-    """An answer of the API that is not a success (RFC 9457). `code` is closed; branch on it."""
-
-    def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
-        title = str(problem.get("title") or problem.get("message") or f"HTTP status {status}")
-        super().__init__(
-            title,
-            str(problem.get("detail", "")),
-            str(problem.get("nextStep", "")),
-            code=str(problem.get("code", "")),
-        )
-        self.status = status
-        self.errors: list[Mapping[str, str]] = list(problem.get("errors") or [])
-        if status in (401, 403) and not self.next_step:
-            self.next_step = (
-                "Check the AWS credentials (aws sts get-caller-identity) and that their policy "
-                "allows execute-api:Invoke."
-            )
-
-    @property
-    def exit_code(self) -> int:  # type: ignore[override]
-        # 405: an id with a colon reads as an action of another one, which no resource has.
-        by_status = {
-            **dict.fromkeys((400, 413, 415, 422), INVALID),
-            **dict.fromkeys((401, 403), REFUSED),
-            **dict.fromkeys((404, 405), NOT_FOUND),
-            **dict.fromkeys((409, 412), CONFLICT),
-        }
-        return by_status.get(self.status, FAILED)
-
-    def as_json(self) -> dict[str, Any]:
-        return {**super().as_json(), "status": self.status, "errors": self.errors}
+__all__ = [
+    "CONFLICT",
+    "DETACHED",
+    "EXIT_CODES",
+    "FAILED",
+    "INVALID",
+    "NOT_FOUND",
+    "OK",
+    "REFUSED",
+    "UNREACHABLE",
+    "USAGE",
+    "ApiProblem",
+    "CliError",
+    "Conflict",
+    "InvalidInput",
+    "Refused",
+    "Unreachable",
+]

@@ -12,9 +12,9 @@ from tests.conformance.stage import Stage, Weights, trained_alone
 from tests.support.repository import ROOT
 from tests.support.system import System
 
-from trainyard_cli.api.client import Client
 from trainyard_local import control
 from trainyard_local.nodes import processes as node_processes
+from trainyard_sdk.client import Client
 
 PARAMETERS = {"HeartbeatSeconds": "2", "OrphanSeconds": "600"}
 

@@ -106,7 +106,13 @@ def test_every_import_rule_is_kept(workspace: Path) -> None:
             "contracts know nothing of those who keep them",
         ),
         ("layers/core/trainyard/app/__init__.py", "import boto3", "only adapters know AWS"),
-        ("cli/trainyard_cli/api/client.py", "import trainyard_cli.screen.live", "rooms of the CLI"),
+        ("cli/trainyard_cli/overrides.py", "import trainyard_cli.screen.live", "rooms of the CLI"),
+        ("cli/trainyard_sdk/client.py", "import trainyard_sdk.downloads", "rooms of the SDK"),
+        (
+            "cli/trainyard_sdk/client.py",
+            "import rich",
+            "the SDK knows nothing of the command line",
+        ),
         (
             "layers/core/trainyard/app/__init__.py",
             "import trainyard.aws.refusals",
@@ -297,6 +303,7 @@ def test_a_rule_fails_when_it_is_broken_on_purpose(
         "layers/core/trainyard/app",
         "layers/core/trainyard/app/machines",
         "cli/trainyard_cli",
+        "cli/trainyard_sdk",
         "localcloud/sam_on_moto",
         "localcloud/trainyard_local",
     ],

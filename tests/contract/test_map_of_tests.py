@@ -21,6 +21,7 @@ PACKAGES = (
     ("job_library", "trainyard_container"),
     ("trainers", "trainyard_trainers"),
     ("cli", "trainyard_cli"),
+    ("cli", "trainyard_sdk"),
     ("localcloud", "sam_on_moto"),
     ("localcloud", "trainyard_local"),
     (".", "bench"),

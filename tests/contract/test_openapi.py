@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
+from referencing import Registry, Resource
+from referencing.jsonschema import DRAFT202012
 from scripts import openapi
 
 from trainyard.domain.errors import CODES
@@ -115,6 +120,59 @@ def test_nothing_of_the_table_shows(generated: dict[str, Any]) -> None:
     assert {name: shown[name] & fields for name, fields in hidden.items()} == {
         name: set() for name in hidden
     }
+
+
+def fields(generated: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, schema in generated["components"]["schemas"].items():
+        for field, inner in schema.get("properties", {}).items():
+            yield f"{name}.{field}", inner
+
+
+def is_plain(schema: dict[str, Any]) -> bool:
+    """Text, a number or a word of a list; the examples of others are those of their parts."""
+    kinds = {one.get("type") for one in (schema, *schema.get("anyOf", ()))}
+    return not kinds.isdisjoint({"string", "integer", "number", "boolean"})
+
+
+def test_every_class_and_every_field_is_described(generated: dict[str, Any]) -> None:
+    """The words are in the class, or in openapi_words.py for a field of many classes."""
+    bare = [name for name, schema in fields(generated) if not schema.get("description")]
+    assert not bare
+    schemas = generated["components"]["schemas"].items()
+    assert not [name for name, schema in schemas if not schema.get("description")]
+
+
+def test_every_plain_field_has_an_example_that_it_would_take(generated: dict[str, Any]) -> None:
+    """Its own, or one of EXAMPLES or _POOL of openapi_words.py."""
+    registry = Registry().with_resource(
+        "urn:openapi", Resource.from_contents(generated, default_specification=DRAFT202012)
+    )
+    for name, schema in fields(generated):
+        if not is_plain(schema):
+            continue
+        assert schema.get("examples"), name
+        place = f"urn:openapi#/components/schemas/{name.replace('.', '/properties/')}"
+        for example in schema["examples"]:
+            validator = Draft202012Validator({"$ref": place}, registry=registry)
+            assert not list(validator.iter_errors(example)), (name, example)
+
+
+def test_a_constant_is_an_enum_of_one_word(generated: dict[str, Any]) -> None:
+    assert '"const"' not in json.dumps(generated)
+    backend = generated["components"]["schemas"]["ParallelClusterSpec"]["properties"]["backend"]
+    assert backend["enum"] == ["parallelcluster"]
+
+
+def test_every_call_has_a_description_and_a_tag_that_is_described(
+    generated: dict[str, Any],
+) -> None:
+    tags = {tag["name"] for tag in generated["tags"] if tag["description"]}
+    for operations in generated["paths"].values():
+        for operation in operations.values():
+            assert operation["description"]
+            assert set(operation["tags"]) <= tags
+    assert generated["info"]["license"]["identifier"] == "Apache-2.0"
+    assert generated["info"]["contact"]["name"]
 
 
 def test_every_call_names_the_answers_to_an_unknown_path_and_a_wrong_method(

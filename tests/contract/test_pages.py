@@ -19,7 +19,8 @@ PACKAGES = {
     "trainers/": "trainyard_trainers",
     "localcloud/sam_on_moto/": "sam_on_moto",
     "localcloud/trainyard_local/": "trainyard_local",
-    "cli/": "trainyard_cli",
+    "cli/trainyard_cli/": "trainyard_cli",
+    "cli/trainyard_sdk/": "trainyard_sdk",
 }
 
 

@@ -17,6 +17,7 @@ PACKAGES = (
     "localcloud/sam_on_moto",
     "localcloud/trainyard_local",
     "cli/trainyard_cli",
+    "cli/trainyard_sdk",
 )
 ROOMS = 10
 #: A registry of the package's own modules (checks, launchers) fits into this.

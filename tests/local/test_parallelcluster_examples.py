@@ -15,7 +15,7 @@ from tests.support.queue_cloud import Json, QueueCloud, queue_cloud
 from tests.support.repository import ROOT
 from tests.support.system import eventually
 
-from trainyard_cli.spec_files import read_spec
+from trainyard_sdk.spec_files import read_spec
 
 CORPUS = ROOT / "tests/data" / "en-de" / "train"
 LAB = "sagemaker-lab"

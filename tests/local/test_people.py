@@ -20,10 +20,10 @@ from tests.support.repository import ROOT
 from tests.support.spec_parts import cluster_spec
 from tests.support.system import ENDED, eventually, light_job
 
-from trainyard_cli.api.client import Client
-from trainyard_cli.api.connection import LOCAL_USER
 from trainyard_cli.problems import ApiProblem, Refused
 from trainyard_local import control, people
+from trainyard_sdk.client import Client
+from trainyard_sdk.connection import LOCAL_USER
 
 ACCOUNT = "123456789012"
 PARAMETERS = {

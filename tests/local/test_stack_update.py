@@ -12,9 +12,9 @@ from tests.support.repository import ROOT
 from tests.support.spec_parts import cluster_spec
 from tests.support.system import Json, System, eventually, light_job, total
 
-from trainyard_cli.api.client import Client
 from trainyard_local import control
 from trainyard_local.nodes import processes as node_processes
+from trainyard_sdk.client import Client
 
 STACKS = sorted((ROOT / "tests/data/stacks").glob("*.tar.xz"))
 STEPS = 40

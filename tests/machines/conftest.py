@@ -17,11 +17,11 @@ from botocore.exceptions import ClientError
 from tests.support.repository import ROOT
 from tests.support.system import System, eventually
 
-from trainyard_cli.api.client import Client
 from trainyard_local import control
 from trainyard_local.machines import host as machine_host
 from trainyard_local.machines import network as machine_network
 from trainyard_local.nodes import processes as node_processes
+from trainyard_sdk.client import Client
 
 PACKAGES = ROOT / "node_agent/packages/pip.whl"
 FILESYSTEM = {

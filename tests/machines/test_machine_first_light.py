@@ -9,7 +9,7 @@ from tests.machines.conftest import PACKAGES, Machines
 from tests.support.first_light import FirstLight, assert_nothing_left, stage_of
 from tests.support.system import System
 
-from trainyard_cli.api.client import Client
+from trainyard_sdk.client import Client
 
 pytestmark = pytest.mark.machines
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from tests.support.recorded_account import SUBNET, RecordedAccount
 
-from trainyard_cli.api.client import Client
 from trainyard_cli.first_light.engine import FirstLight
 from trainyard_cli.first_light.record import Record, read
 from trainyard_cli.first_light.register import Look
 from trainyard_cli.first_light.stages import Stage
 from trainyard_cli.first_light.watch import Watch
 from trainyard_cli.first_light.world import World
+from trainyard_sdk.client import Client
 
 Json = dict[str, Any]
 API_URL = "https://abc123.execute-api.us-west-2.amazonaws.com"

@@ -18,7 +18,7 @@ from tests.support import job_examples, job_ranks
 from tests.support.repository import ROOT
 from tests.support.system import Json, System
 
-from trainyard_cli import downloads
+from trainyard_sdk import downloads
 
 HELD, WITHOUT_GPU = (
     ROOT / "tests/support/programs" / name for name in ("held.py", "without_gpu.py")

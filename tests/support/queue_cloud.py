@@ -16,9 +16,9 @@ from tests.support.repository import ROOT
 from tests.support.system import System
 
 from trainyard.backends.parallelcluster.api import ParallelClusterApi
-from trainyard_cli.api.client import Client
 from trainyard_local import control
 from trainyard_local.nodes import processes as node_processes
+from trainyard_sdk.client import Client
 
 Json = dict[str, Any]
 #: The daemon's minute, and Slurm's half a minute, are nothing that a test wants to wait for.

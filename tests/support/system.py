@@ -21,10 +21,10 @@ from tests.support import waiting
 from ulid import ULID
 
 from trainyard.aws.items import document
-from trainyard_cli.api.client import Client
 from trainyard_contracts import signatures
 from trainyard_local.nodes import processes as node_processes
 from trainyard_local.nodes.processes import Process
+from trainyard_sdk.client import Client
 
 Json = dict[str, Any]
 ENDED = ("Succeeded", "Failed", "Cancelled")

@@ -8,11 +8,12 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from ..api.client import Json
+from trainyard_sdk.client import Json
+from trainyard_sdk.spec_files import read_spec
+
 from ..context import context_of
 from ..problems import FAILED
 from ..screen.output import confirmed, err, out, print_fields, print_json
-from ..spec_files import read_spec
 from .clusters import Name, print_cluster, wait_for
 from .people import Reason
 from .runs import Yes

@@ -10,7 +10,9 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from ..api.client import Json
+from trainyard_sdk.client import Json
+from trainyard_sdk.spec_files import read_spec
+
 from ..cluster_groups import groups_listed, groups_of, nodes_of
 from ..context import Context, context_of
 from ..problems import DETACHED, FAILED, ApiProblem, InvalidInput
@@ -29,7 +31,6 @@ from ..screen.output import (
     table,
 )
 from ..screen.words import labels_text
-from ..spec_files import read_spec
 from . import filters
 from .people import Reason, name_of
 from .runs import Yes, print_plan

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from trainyard_sdk.terminal_text import plain
+
 from ..context import Context, context_of
 from ..problems import DETACHED, InvalidInput
 from ..screen.output import bytes_text, counted, err, out, print_json
 from ..screen.progress import bar
-from ..terminal_text import plain
 
 if TYPE_CHECKING:
-    from ..upload.packing import Packed
+    from trainyard_sdk.upload.packing import Packed
 
 data = typer.Typer(no_args_is_help=True, help="Data that programs read.")
 _NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9])*")
@@ -84,9 +85,9 @@ def upload(
 
 def _into_bucket(context: Context, directory: Path, uri: str) -> None:
     """The files themselves, for the `inputs` that name objects of S3."""
-    from ..upload.rules import DATA_RULE_FILES, Rules
-    from ..upload.scan import scan
-    from ..upload.to_s3 import Destination, s3_client, send_to_s3
+    from trainyard_sdk.upload.rules import DATA_RULE_FILES, Rules
+    from trainyard_sdk.upload.scan import scan
+    from trainyard_sdk.upload.to_s3 import Destination, s3_client, send_to_s3
 
     where = Destination.of(uri)
     _check_directory(directory)
@@ -138,9 +139,9 @@ def _check(directory: Path, name: str) -> None:
 
 def _uploaded(context: Context, directory: Path, name: str) -> tuple[Packed, int]:
     """Packed and sent; a directory that changes meanwhile is packed again."""
-    from ..upload.packing import TRIES, FileChanged, pack
-    from ..upload.rules import DATA_RULE_FILES, Rules
-    from ..upload.send import send
+    from trainyard_sdk.upload.packing import TRIES, FileChanged, pack
+    from trainyard_sdk.upload.rules import DATA_RULE_FILES, Rules
+    from trainyard_sdk.upload.send import send
 
     for left in reversed(range(TRIES)):
         with bar("Reading the directory", quiet=context.json) as told:

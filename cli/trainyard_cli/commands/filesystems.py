@@ -9,7 +9,9 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from ..api.client import Json
+from trainyard_sdk.client import Json
+from trainyard_sdk.spec_files import read_spec
+
 from ..context import Context, context_of
 from ..problems import DETACHED, FAILED
 from ..screen.output import (
@@ -24,7 +26,6 @@ from ..screen.output import (
     styled,
     table,
 )
-from ..spec_files import read_spec
 from .runs import Yes
 
 filesystems = typer.Typer(

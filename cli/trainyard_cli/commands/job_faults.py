@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from ..api.client import Client
+from trainyard_sdk.client import Client
+
 from ..context import context_of
 from ..screen.output import out, print_json
 

@@ -13,7 +13,8 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.markup import escape
 
-from ..api.client import Client
+from trainyard_sdk.client import Client
+
 from ..context import Context, context_of
 from ..problems import FAILED, UNREACHABLE, CliError, Conflict, InvalidInput, Unreachable
 from ..screen.output import err, out, print_fields, print_json, print_table, styled, table
@@ -71,7 +72,7 @@ def loaded(name: str) -> ModuleType:
         raise CliError(
             "The local cloud is not installed",
             str(error),
-            "Run make setup in a clone of Trainyard, or: pip install trainyard-local",
+            "Run make setup in a clone of Trainyard, or: pip install 'trainyard[local]'",
         ) from error
 
 

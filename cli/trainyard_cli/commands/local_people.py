@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from ..api.connection import LOCAL_USER
+from trainyard_sdk.connection import LOCAL_USER
+
 from ..context import context_of
 from ..screen.output import err, out, print_json, print_table, table
 from .local import loaded, said

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from trainyard_sdk.terminal_text import plain
+
 from ..context import Context, context_of
 from ..problems import CONFLICT, DETACHED, NOT_FOUND
 from ..screen.output import bytes_text, counted, date, err, out, print_json
 from ..screen.progress import bar
-from ..terminal_text import plain
 from .meant import RunGiven, run_meant
 
 if TYPE_CHECKING:
-    from ..downloads import Result
+    from trainyard_sdk.downloads import Result
 
 Pattern = Annotated[
     str | None,
@@ -29,7 +30,7 @@ def outputs(typer_context: typer.Context, run: RunGiven, pattern: Pattern = None
 
     Of a run that still trains, or whose cluster was lost: what was copied by then.
     """
-    from ..downloads import selected
+    from trainyard_sdk.downloads import selected
 
     context = context_of(typer_context)
     run = run_meant(context, run)
@@ -87,7 +88,7 @@ def download(
     Again after an interruption it goes on where it was. A file that differs is never overwritten
     without --force.
     """
-    from .. import downloads
+    from trainyard_sdk import downloads
 
     context = context_of(typer_context)
     run = run_meant(context, run)

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from ..api.client import Json
+from trainyard_sdk.client import Json
+
 from ..context import context_of
 from ..screen.output import ago, out, print_json, print_table, print_with_reasons, styled, table
 from ..screen.words import labels_text

@@ -10,7 +10,10 @@ from typing import Annotated, Literal
 import typer
 from rich.markup import escape
 
-from ..api.client import Json
+from trainyard_sdk.client import Json
+from trainyard_sdk.following import Which
+from trainyard_sdk.spec_files import read_spec
+
 from ..context import Context, context_of
 from ..problems import DETACHED, FAILED, ApiProblem
 from ..screen import live
@@ -26,7 +29,6 @@ from ..screen.output import (
 )
 from ..screen.run_page import print_metrics, print_run
 from ..screen.snapshot import TERMINAL
-from ..spec_files import read_spec
 from .filters import TAKES_LABELS
 from .meant import RunGiven, run_meant
 from .people import Reason
@@ -82,8 +84,9 @@ def submit(
 
     What follows -- is given to the program.
     """
+    from trainyard_sdk.upload.workdir import anchored
+
     from ..overrides import overridden
-    from ..upload.workdir import anchored
 
     context = context_of(typer_context)
     spec = overridden(
@@ -321,18 +324,8 @@ def logs(
     run = run_meant(context, run)
     if follow and not context.json:
         with _detachable(run):
-            live.follow_log(
-                context.client,
-                run,
-                _write_line,
-                lines=lines,
-                kind=kind,
-                attempt=attempt,
-                contains=text,
-                since=since,
-                rank=rank,
-                node=node,
-            )
+            which = Which(lines, kind, attempt, text, since, rank, node)
+            live.follow_log(context.client, run, _write_line, which)
         return
     log = context.client.logs(
         run,

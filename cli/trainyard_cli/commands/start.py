@@ -101,7 +101,7 @@ def _cluster(context: Context) -> Cluster:
             if cluster["status"] == "Ready" and not cluster.get("ownerRun")
         ]
     except CliError:  # it is no time to need an API
-        return Cluster(local=context.endpoint is None)
+        return Cluster(local=context.endpoint is None and context.name is None)
     local = client.connection.local is not None
     if not found:
         return Cluster(local=local)

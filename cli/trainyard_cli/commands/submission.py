@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import typer
 from rich.markup import escape
 
-from ..api.client import Json
+from trainyard_sdk.client import Json
+from trainyard_sdk.terminal_text import plain
+
 from ..context import Context
-from ..problems import DETACHED, ApiProblem, InvalidInput
+from ..problems import DETACHED
 from ..screen.output import bytes_text, counted, err
-from ..terminal_text import plain
+from ..screen.progress import bar
 
 
 def prepared(
@@ -23,64 +26,36 @@ def prepared(
 
     Raises InvalidInput and what the client raises.
     """
-    from ..upload.workdir import brought_up, old_checkpoints, packed_workdir, with_workdir
+    from trainyard_sdk import submitting
+    from trainyard_sdk.upload.workdir import old_checkpoints
 
-    _check_image(context, spec)
     try:
-        packed = packed_workdir(spec, quiet=context.json)
-        sent = 0
-        if packed is not None and not dryrun:
-            _check(context, with_workdir(spec, packed.id))
-            packed, sent = brought_up(context.client, spec, packed, quiet=context.json)
+        done = submitting.prepared(
+            context.client, spec, dryrun=dryrun, shown=partial(bar, quiet=context.json)
+        )
     except KeyboardInterrupt:
         err.print(
             "\nStopped; no run was submitted. What is uploaded stays there: "
             "the same command sends only the rest."
         )
         raise typer.Exit(DETACHED) from None
+    packed = done.packed
     if packed is None:
-        return dict(spec), None
+        return done.spec, None
     found = packed.scan
     upload = {
         "id": packed.id,
         "files": len(found.files),
         "bytes": found.bytes,
         "packs": len(packed.tree.packs),
-        "sentPacks": sent,
+        "sentPacks": done.sent,
         "skipped": found.skipped,
         "oldCheckpoints": old_checkpoints(spec, packed),
         "largest": [{"path": path, "bytes": size} for path, size in found.largest()],
     }
     if not context.json:
         _tell(upload, str(found.root), dryrun=dryrun)
-    return with_workdir(spec, packed.id), upload
-
-
-def _check_image(context: Context, spec: Mapping[str, Any]) -> None:
-    """No cluster of the local cloud could ever run it, so nothing need go up to learn that."""
-    job = spec.get("job")
-    if isinstance(job, dict) and job.get("image") and context.client.connection.local is not None:
-        raise InvalidInput(
-            "The local cloud runs no containers",
-            f"job.image: {job['image']}",
-            "Leave it out here with --set job.image=null; the nodes' own Python then runs the "
-            "program, with the packages of job.pythonEnvironment",
-        )
-
-
-def _check(context: Context, spec: Mapping[str, Any]) -> None:
-    """What is wrong with the rest of the spec is known before hours of uploading."""
-    try:
-        if context.client.upload(spec["job"]["workdir"])["state"] == "Complete":
-            return
-    except ApiProblem as problem:
-        if problem.status != 404:
-            raise
-    try:
-        context.client.plan_run(spec)
-    except ApiProblem as problem:
-        if problem.code != "upload-incomplete":  # of a stack of an older version
-            raise
+    return done.spec, upload
 
 
 def _tell(upload: Json, root: str, *, dryrun: bool) -> None:

@@ -7,12 +7,13 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from ..api.connection import usable_credentials
+from trainyard_sdk.connection import usable_credentials
+from trainyard_sdk.spec_files import read_spec
+from trainyard_sdk.terminal_text import plain
+
 from ..context import context_of
 from ..problems import FAILED, InvalidInput
 from ..screen.output import err, out, print_json
-from ..spec_files import read_spec
-from ..terminal_text import plain
 from .account import Account
 from .examination import examine, names
 from .findings import Finding

@@ -17,8 +17,8 @@ from trainyard_contracts.cluster_specs import ClusterSpec, read_cluster_spec
 from trainyard_contracts.hyperpod import HyperPodClusterSpec, InstanceGroup
 from trainyard_contracts.parallelcluster import ParallelClusterSpec
 from trainyard_contracts.specs import JobSpec, RunSpec
+from trainyard_sdk.upload.workdir import as_uploaded
 
-from ..upload.workdir import as_uploaded
 from .account import Account
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from ..api.connection import Connection
+from trainyard_sdk.connection import Connection
+
 from ..doctor.account import Account, Json
 
 

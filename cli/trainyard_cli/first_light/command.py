@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
 import os
 import select
 import socket
@@ -15,13 +14,15 @@ from typing import Annotated, TextIO, get_args
 import typer
 from rich.markup import escape
 
-from ..api.client import Client
-from ..api.connection import Connection
+from trainyard_sdk.client import Client
+from trainyard_sdk.connection import Connection
+from trainyard_sdk.spec_files import read_spec
+from trainyard_sdk.terminal_text import plain
+from trainyard_sdk.version import version
+
 from ..context import Context, context_of
 from ..problems import InvalidInput
 from ..screen.output import err, out, print_json
-from ..spec_files import read_spec
-from ..terminal_text import plain
 from .accounts import account_of
 from .engine import ALL, FirstLight
 from .looks import every_look
@@ -91,7 +92,7 @@ def first_light(
 ) -> None:
     """Make the smallest real run and write down what held. In the end everything is taken down."""
     context = context_of(typer_context)
-    connection = Connection.find(context.endpoint, context.state_dir_option)
+    connection = Connection.find(context.endpoint, context.state_dir_option, context=context.name)
     with Client(connection) as api:
         if clean is not None:
             raise typer.Exit(_clean(context, api, clean))
@@ -144,7 +145,7 @@ def _record(world: World, output: Path, stack: str) -> Record:
     return Record.new(
         output,
         Redactor(_known(connection)),
-        product=importlib.metadata.version("trainyard-cli"),
+        product=version(),
         region=connection.region,
         where=_where(connection),
         api=mark_of(connection.api_url),

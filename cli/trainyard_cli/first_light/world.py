@@ -6,7 +6,8 @@ from collections.abc import Callable
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 
-from ..api.client import Client
+from trainyard_sdk.client import Client
+
 from ..doctor.account import Account, NotAnswered
 from ..problems import ApiProblem, CliError
 from .stage_names import StageName

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,9 +13,10 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from trainyard_contracts.rank_logs import parted
+from trainyard_sdk.client import Client, Json
+from trainyard_sdk.flows import driven
+from trainyard_sdk.following import Pace, Which, log_lines
 
-from ..api.client import Client, Json
 from ..problems import CliError, Unreachable
 from .output import bytes_text, counted, moment, scheduler_word, styled, table
 from .snapshot import Snapshot, Watcher
@@ -329,63 +329,8 @@ def print_timeline(console: Console, events: Sequence[Json], *, soft_wrap: bool 
         )
 
 
-def follow_log(
-    client: Client,
-    run_id: str,
-    write: Callable[[str], object],
-    *,
-    lines: int,
-    kind: str,
-    attempt: int | None,
-    contains: str = "",
-    since: int | None = None,
-    rank: int | None = None,
-    node: str | None = None,
-) -> Json:
-    """Write the log's tail and what is added to it until the run ends; returns the run.
-
-    A new attempt's log follows the old one's. `contains`: only lines with this text. `since`: only
-    what was printed in so many last seconds, and from then on. `rank`: only what it printed;
-    `node`: what each of its ranks did, with a heading wherever another one goes on.
-    """
-    began = time.monotonic()
-    seen: dict[str, list[str]] = {}
-    seen_attempt: int | None = None
-    last_head = ""
-    while True:
-        run = client.run(run_id)
-        with contextlib.suppress(Unreachable):
-            log = client.logs(
-                run_id,
-                attempt=attempt,
-                lines=max(lines, 200) if seen else lines,
-                kind=kind,
-                since_seconds=since and since + int(time.monotonic() - began),
-                rank=rank,
-                node=node,
-            )
-            if log["attempt"] != seen_attempt:
-                seen, seen_attempt = {}, log["attempt"]
-            parts = parted(log["text"]) if node else [("", log["text"].splitlines())]
-            for head, tail in parts:
-                known = seen.get(head, [])
-                new = [line for line in tail[overlap(known, tail) :] if contains in line]
-                if new and head and head != last_head:
-                    write(head)
-                    last_head = head
-                for line in new:
-                    write(line)
-                seen[head] = tail or known
-        if run["status"] in ("Succeeded", "Failed", "Cancelled"):
-            return run
-        time.sleep(1.5 * POLL_SECONDS)
-
-
-def overlap(before: Sequence[str], now: Sequence[str]) -> int:
-    """How many lines at the start of `now` were there before: they end with those of `before`."""
-    for size in range(min(len(before), len(now)), 0, -1):
-        if list(before[-size:]) == list(now[:size]):
-            return size
-    size = len(before)  # `now` may begin earlier
-    ends = range(size + 1, len(now) + 1) if before else ()
-    return next((end for end in ends if list(before) == list(now[end - size : end])), 0)
+def follow_log(client: Client, run_id: str, write: Callable[[str], object], which: Which) -> None:
+    """Write the log's tail and what is added to it until the run ends."""
+    pace = Pace(1.5 * POLL_SECONDS, PATIENCE_SECONDS)
+    for line in driven(log_lines(client, run_id, pace, which)):
+        write(line)

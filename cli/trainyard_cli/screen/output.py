@@ -16,8 +16,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from trainyard_sdk.progress import bytes_text as bytes_text  # noqa: PLC0414
+from trainyard_sdk.terminal_text import plain, plain_json
+
 from ..problems import ApiProblem, CliError
-from ..terminal_text import plain, plain_json
 
 #: Without a terminal nothing is wrapped, so that `trainyard node ls NAME | grep ...` sees whole
 #: lines.
@@ -183,18 +185,6 @@ def confirmed(question: str, *, yes: bool, as_json: bool) -> None:
     """
     if not yes and not as_json and may_ask():
         typer.confirm(question, abort=True, err=True)
-
-
-def bytes_text(number: float | None) -> str:
-    """A size in binary units."""
-    if number is None:
-        return "-"
-    value = float(number)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if value < 1024:
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1024
-    return f"{value:.1f} TiB"
 
 
 def print_error(error: CliError, *, as_json: bool) -> None:

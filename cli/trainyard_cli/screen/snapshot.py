@@ -6,7 +6,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..api.client import Client, Json
+from trainyard_sdk.client import Client, Json
+
 from ..problems import ApiProblem
 
 TERMINAL = frozenset({"Succeeded", "Failed", "Cancelled"})

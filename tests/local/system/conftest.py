@@ -11,9 +11,9 @@ from tests.support.repository import ROOT
 from tests.support.spec_parts import cluster_spec
 from tests.support.system import ENDED, System, eventually
 
-from trainyard_cli.api.client import Client
 from trainyard_local import control
 from trainyard_local.nodes import processes as node_processes
+from trainyard_sdk.client import Client
 
 SHARED = "shared"
 

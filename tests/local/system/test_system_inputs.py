@@ -11,12 +11,12 @@ import pytest
 from tests.support.system import Json, System
 
 from trainyard_cli.problems import ApiProblem
-from trainyard_cli.upload.packing import pack
-from trainyard_cli.upload.rules import DATA_RULE_FILES, Rules
-from trainyard_cli.upload.scan import scan
-from trainyard_cli.upload.send import send
-from trainyard_cli.upload.to_s3 import Destination, s3_client, send_to_s3
 from trainyard_contracts import places
+from trainyard_sdk.upload.packing import pack
+from trainyard_sdk.upload.rules import DATA_RULE_FILES, Rules
+from trainyard_sdk.upload.scan import scan
+from trainyard_sdk.upload.send import send
+from trainyard_sdk.upload.to_s3 import Destination, s3_client, send_to_s3
 
 BUCKET = "sagemaker-corpus"
 #: Reads all that it is given, and waits at its first attempt to be interrupted.

@@ -18,7 +18,7 @@ from tests.support.fake_api import (
 )
 
 from trainyard_cli import main
-from trainyard_cli.api import client as client_module
+from trainyard_sdk import client as client_module
 
 pytestmark = pytest.mark.real
 

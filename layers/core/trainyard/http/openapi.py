@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from trainyard.http import openapi_words as words
 from trainyard.http.api import Api
 from trainyard.http.problems import MEDIA_TYPE
 from trainyard.ports import Ports
@@ -14,6 +15,15 @@ DESCRIPTION = (
     "Errors are application/problem+json with a closed code. Times are RFC 3339; "
     "units are in the names."
 )
+CONTACT = {"name": "Whom the AWS account with this stack belongs to"}
+LICENSE = {"name": "Apache-2.0", "identifier": "Apache-2.0"}
+TAGS = {
+    "runs": "One training each, from its submission to its end",
+    "clusters": "Clusters that runs use: their own, or one that stays",
+    "filesystems": "Filesystems that clusters share and that outlive them",
+    "nodes": "The nodes of a cluster",
+    "uploads": "Directories that runs have as their working directory or data",
+}
 # The resolver documents its own answers to invalid requests, which this API replaces by problems.
 _UNUSED = ("HTTPValidationError", "ValidationError", "ResponseValidationError")
 
@@ -32,8 +42,47 @@ def document() -> dict[str, Any]:
     found["components"]["securitySchemes"] = {"sigv4": _SIGV4}
     found["security"] = [{"sigv4": []}]
     found["paths"] = dict(sorted(found["paths"].items()))
+    found["info"] |= {"contact": CONTACT, "license": LICENSE}
+    found["tags"] = [{"name": name, "description": words} for name, words in TAGS.items()]
+    _worded(found)
     found["servers"] = [{"url": "/", "description": "the ApiUrl output of the stack"}]
     return found
+
+
+def _worded(found: dict[str, Any]) -> None:
+    """Every class and field with words, every field with an example, every call described."""
+    for name, schema in found["components"]["schemas"].items():
+        schema.setdefault("description", words.SUMMARIES.get(name, ""))
+        for field, inner in schema.get("properties", {}).items():
+            _word(name, field, inner)
+    _constants_as_enums(found["components"])
+    for operations in found["paths"].values():
+        for operation in operations.values():
+            operation["description"] = operation.get("description") or f"{operation['summary']}."
+
+
+def _word(name: str, field: str, schema: dict[str, Any]) -> None:
+    _constants_as_enums(schema)
+    own = schema.get("description")
+    own = own or words.DESCRIPTIONS.get(f"{name}.{field}") or words.DESCRIPTIONS.get(field)
+    if own:
+        schema["description"] = own
+    if "examples" not in schema:
+        made = words.example(field, schema)
+        if made is not None:
+            schema["examples"] = [made]
+
+
+def _constants_as_enums(value: Any) -> None:
+    """A constant is an enum of one word: generators of clients know enums better."""
+    if isinstance(value, list):
+        for inner in value:
+            _constants_as_enums(inner)
+    elif isinstance(value, dict):
+        if isinstance(value.get("const"), (str, int, float, bool)):
+            value["enum"] = [value.pop("const")]
+        for inner in value.values():
+            _constants_as_enums(inner)
 
 
 _SIGV4 = {

@@ -12,11 +12,11 @@ from tests.support.first_light_world import (
 )
 from tests.support.recorded_account import RecordedAccount
 
-from trainyard_cli.api.connection import Connection
 from trainyard_cli.first_light import plan
 from trainyard_cli.first_light.record import Record
 from trainyard_cli.first_light.redaction import Redactor
 from trainyard_cli.first_light.world import World
+from trainyard_sdk.connection import Connection
 
 
 @pytest.fixture

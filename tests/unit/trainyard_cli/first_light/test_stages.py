@@ -14,11 +14,11 @@ from tests.support.first_light_world import (
 from tests.support.recorded_account import SUBNET, RecordedAccount
 from tests.support.repository import ROOT
 
-from trainyard_cli.api.connection import Connection
 from trainyard_cli.first_light import engine, plan, stages
 from trainyard_cli.first_light.looks import every_look
 from trainyard_cli.first_light.record import Record
 from trainyard_cli.first_light.world import World
+from trainyard_sdk.connection import Connection
 
 
 def test_on_aws_doctor_looks_first_and_what_will_fail_stops_it(

@@ -15,7 +15,6 @@ from tests.support.first_light_world import (
 )
 from tests.support.recorded_account import NUMBER, RecordedAccount
 
-from trainyard_cli.api.connection import Connection
 from trainyard_cli.doctor.account import NotAnswered
 from trainyard_cli.first_light import stages
 from trainyard_cli.first_light.engine import Interrupted
@@ -23,6 +22,7 @@ from trainyard_cli.first_light.teardown import nothing_left, tear_down
 from trainyard_cli.first_light.watch import StageFailed, Watch
 from trainyard_cli.first_light.world import World
 from trainyard_cli.problems import ApiProblem, CliError, Unreachable
+from trainyard_sdk.connection import Connection
 
 
 class StubbornApi(AnsweringApi):

@@ -24,10 +24,11 @@ from tests.support.fake_api import (
 )
 from tests.support.waiting import eventually
 
-from trainyard_cli.api.client import Client
 from trainyard_cli.problems import Unreachable
 from trainyard_cli.screen import live
 from trainyard_cli.screen.snapshot import Snapshot
+from trainyard_sdk.client import Client
+from trainyard_sdk.following import Which, overlap
 
 pytestmark = pytest.mark.real
 
@@ -125,16 +126,14 @@ def test_the_log_is_followed_without_saying_a_line_twice(api: FakeApi) -> None:
         f"GET /v1/runs/{RUN}/logs": [(200, log) for log in logs],
     }
     lines: list[str] = []
-    live.follow_log(Client.connect(), RUN, lines.append, lines=100, kind="job", attempt=None)
+    live.follow_log(Client.connect(), RUN, lines.append, Which())
     assert lines == ["a", "b", "c", "a"]
     lines.clear()
     api.answers |= {
         f"GET /v1/runs/{RUN}": [(200, a_run()), (200, a_run("Succeeded"))],
         f"GET /v1/runs/{RUN}/logs": [(200, log) for log in logs[:2]],
     }
-    live.follow_log(
-        Client.connect(), RUN, lines.append, lines=9, kind="job", attempt=None, contains="c"
-    )
+    live.follow_log(Client.connect(), RUN, lines.append, Which(9, contains="c"))
     assert lines == ["c"]
 
 
@@ -146,7 +145,7 @@ def test_what_is_followed_since_a_time_is_asked_for_from_the_same_time_on(api: F
     }
     lines: list[str] = []
     client = Client.connect()
-    live.follow_log(client, RUN, lines.append, lines=9, kind="job", attempt=None, since=60)
+    live.follow_log(client, RUN, lines.append, Which(9, since_seconds=60))
     assert lines == ["b", "c"]
     asked = [int(call["query"]["sinceSeconds"]) for call in api.calls(f"GET /v1/runs/{RUN}/logs")]
     assert asked[0] == 60
@@ -170,7 +169,7 @@ def test_a_nodes_ranks_are_followed_with_a_heading_where_another_one_goes_on(
     }
     lines: list[str] = []
     client = Client.connect()
-    live.follow_log(client, RUN, lines.append, lines=9, kind="job", attempt=None, node="ip-1")
+    live.follow_log(client, RUN, lines.append, Which(9, node="ip-1"))
     assert lines == [zero, "a", one, "x", "y", zero, "b"]
 
 
@@ -188,4 +187,4 @@ def test_a_nodes_ranks_are_followed_with_a_heading_where_another_one_goes_on(
 def test_what_was_written_before_is_found_wherever_the_tail_begins(
     before: str, now: str, known: int
 ) -> None:
-    assert live.overlap(before, now) == known
+    assert overlap(before, now) == known

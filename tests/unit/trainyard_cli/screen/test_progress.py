@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from trainyard_cli.screen.progress import Counted, bar
+from trainyard_cli.screen.progress import bar
+from trainyard_sdk.progress import Counted
 
 
 @pytest.fixture

@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 from tests.support.recorded_account import RecordedAccount
 
-from trainyard_cli.api.client import Client
-from trainyard_cli.api.connection import Connection
 from trainyard_cli.first_light.looks import every_look
 from trainyard_cli.first_light.stage_names import StageName
 from trainyard_cli.first_light.stages import resume_
@@ -18,6 +16,8 @@ from trainyard_cli.first_light.verdicts import Seen
 from trainyard_cli.first_light.watch import StageFailed, Watch
 from trainyard_cli.first_light.world import World
 from trainyard_cli.problems import ApiProblem, CliError
+from trainyard_sdk.client import Client
+from trainyard_sdk.connection import Connection
 
 Json = dict[str, Any]
 GROUPS = [

@@ -1,1 +1,0 @@
-"""Calls to the HTTP API: finding it, signing requests, and reading answers."""

@@ -1,0 +1,604 @@
+"""What the API answers, as classes; scripts/sdk_answers.py makes it of docs/openapi.json."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import Field
+
+from trainyard_contracts.events import NodeSample, RunSample
+
+from .answer import Answer, Open
+
+__all__ = [
+    "Attempt",
+    "BatchView",
+    "CapacityTry",
+    "Checkpoint",
+    "CheckpointPage",
+    "ClusterChange",
+    "ClusterNode",
+    "ClusterPage",
+    "ClusterView",
+    "Code",
+    "EventPage",
+    "Export",
+    "FilesystemExportView",
+    "FilesystemPage",
+    "FilesystemPlanView",
+    "FilesystemRequestView",
+    "FilesystemSummary",
+    "FilesystemView",
+    "Incident",
+    "LogView",
+    "MetricsView",
+    "MissingObject",
+    "NodeList",
+    "NodeSample",
+    "Output",
+    "OutputPage",
+    "PlanView",
+    "Problem",
+    "RunPage",
+    "RunSample",
+    "RunSummary",
+    "RunView",
+    "Sync",
+    "TimedRunSample",
+    "TimelineEntry",
+    "Upload",
+    "WayView",
+]
+
+
+class CapacityTry(Answer):
+    """One way in which a cluster was tried."""
+
+    began_at: datetime
+    number: int
+    ended_at: datetime | None = None
+    hourly_usd: float | None = None
+    reason: str = ""
+    way: str = ""
+
+
+class ClusterChange(Answer):
+    """What becomes, or became, of a cluster that is there."""
+
+    asked_at: datetime
+    fleet: Open[Literal["running", "stopped"]]
+    state: Open[
+        Literal[
+            "waiting",
+            "begun",
+            "stopping",
+            "sending",
+            "changing",
+            "starting",
+            "done",
+            "refused",
+            "rolled-back",
+            "failed",
+            "withdrawn",
+        ]
+    ]
+    ended_at: datetime | None = None
+    forced: bool = False
+    outcome: (
+        Open[
+            Literal[
+                "waiting",
+                "begun",
+                "stopping",
+                "sending",
+                "changing",
+                "starting",
+                "done",
+                "refused",
+                "rolled-back",
+                "failed",
+                "withdrawn",
+            ]
+        ]
+        | None
+    ) = None
+    reason: str = ""
+    spec: dict[str, Any] | None = None
+    stops_fleet: bool = False
+
+
+class Problem(Answer):
+    """Why something ended badly; `nextStep` tells what to do."""
+
+    code: str = ""
+    detail: str = ""
+    next_step: str = ""
+    title: str = ""
+
+
+class ClusterView(Answer):
+    """A cluster."""
+
+    created_at: datetime
+    generation: int
+    status: Open[
+        Literal[
+            "Pending",
+            "Creating",
+            "InService",
+            "Ready",
+            "Updating",
+            "Stopped",
+            "Failed",
+            "Deleting",
+            "Deleted",
+        ]
+    ]
+    updated_at: datetime
+    arn: str | None = None
+    change: ClusterChange | None = None
+    delete_forced: bool = False
+    delete_requested_at: datetime | None = None
+    last_heartbeat_at: datetime | None = None
+    last_used_at: datetime | None = None
+    name: str = ""
+    owner_run: str | None = None
+    problem: Problem | None = None
+    ready_at: datetime | None = None
+    spec: dict[str, Any] = Field(default_factory=dict)
+    tries: list[CapacityTry] = Field(default_factory=list)
+    warnings: list[str] = Field(default_factory=list)
+
+
+class ClusterPage(Answer):
+    """One page of clusters."""
+
+    clusters: list[ClusterView] = Field(default_factory=list)
+    next_token: str | None = None
+
+
+class WayView(Answer):
+    """A way in which the cluster would be tried."""
+
+    backend: str = ""
+    cannot: list[str] = Field(default_factory=list)
+    expected_usd: float | None = None
+    hourly_usd: float | None = None
+    most_usd: float | None = None
+    operation: str = ""
+    request: dict[str, Any] = Field(default_factory=dict)
+    warnings: list[str] = Field(default_factory=list)
+    way: str = ""
+    zones: list[str] = Field(default_factory=list)
+
+
+class PlanView(Answer):
+    """What would be sent, but is not: the backend's exact request, files with sizes, the price."""
+
+    backend: str | None = None
+    batch_script: str | None = None
+    cannot: list[str] = Field(default_factory=list)
+    expected_usd: float | None = None
+    files: dict[str, int] = Field(default_factory=dict)
+    hourly_usd: float | None = None
+    most_usd: float | None = None
+    operation: str | None = None
+    request: dict[str, Any] = Field(default_factory=dict)
+    warnings: list[str] = Field(default_factory=list)
+    ways: list[WayView] = Field(default_factory=list)
+    zones: list[str] = Field(default_factory=list)
+
+
+class ClusterNode(Answer):
+    """A node: backend state, Slurm state and the newest sample joined."""
+
+    role: Open[Literal["controller", "worker", "login"]]
+    address: str | None = None
+    agent: str = ""
+    group: str = ""
+    instance_id: str = ""
+    instance_type: str = ""
+    launched_at: datetime | None = None
+    message: str = ""
+    name: str | None = None
+    sample: dict[str, Any] | None = None
+    scheduler: str = ""
+    status: str = ""
+
+
+class NodeList(Answer):
+    """The nodes of a cluster."""
+
+    nodes: list[ClusterNode] = Field(default_factory=list)
+    samples_left_out: bool = False
+
+
+class BatchView(Answer):
+    """What the backend accepted; `failed` gives its reason by instance id."""
+
+    failed: dict[str, str] = Field(default_factory=dict)
+    successful: list[str] = Field(default_factory=list)
+
+
+class FilesystemExportView(Answer):
+    """One copy of what changed, into the repository."""
+
+    asked_by: Open[Literal["person", "schedule", "deletion"]]
+    failed_files: int
+    files: int
+    number: int
+    requested_at: datetime
+    state: Open[Literal["requested", "running", "verified", "failed"]]
+    ended_at: datetime | None = None
+    reason: str = ""
+    report: str = ""
+    started_at: datetime | None = None
+    task_id: str | None = None
+
+
+class FilesystemSummary(Answer):
+    """A filesystem in a list."""
+
+    created_at: datetime
+    generation: int
+    status: Open[
+        Literal[
+            "Pending",
+            "Creating",
+            "Linking",
+            "Available",
+            "Archiving",
+            "Deleting",
+            "Deleted",
+            "Failed",
+        ]
+    ]
+    updated_at: datetime
+    available_at: datetime | None = None
+    delete_requested_at: datetime | None = None
+    dns_name: str = ""
+    export: FilesystemExportView | None = None
+    fsx_id: str | None = None
+    mount_name: str = ""
+    name: str = ""
+    problem: Problem | None = None
+    spec: dict[str, Any] = Field(default_factory=dict)
+    verified_export: FilesystemExportView | None = None
+    vpc: str = ""
+    waits_for: str = ""
+    zone: str = ""
+
+
+class FilesystemPage(Answer):
+    """One page of filesystems."""
+
+    filesystems: list[FilesystemSummary] = Field(default_factory=list)
+    next_token: str | None = None
+
+
+class FilesystemRequestView(Answer):
+    """One call of AWS's API, exactly as it would be sent."""
+
+    operation: str = ""
+    request: dict[str, Any] = Field(default_factory=dict)
+
+
+class FilesystemPlanView(Answer):
+    """What would be sent, but is not, and what it would cost."""
+
+    monthly_usd: float | None = None
+    requests: list[FilesystemRequestView] = Field(default_factory=list)
+    warnings: list[str] = Field(default_factory=list)
+
+
+class TimelineEntry(Answer):
+    """One line of a run's timeline: a fact, a decision with its reason, or a change of status."""
+
+    at: datetime
+    kind: Open[Literal["fact", "decision", "status"]]
+    attempt: int | None = None
+    data: dict[str, Any] = Field(default_factory=dict)
+    id: str = ""
+    message: str = ""
+    type: str = ""
+
+
+class FilesystemView(Answer):
+    """A filesystem, with who uses it and what happened to it."""
+
+    created_at: datetime
+    generation: int
+    status: Open[
+        Literal[
+            "Pending",
+            "Creating",
+            "Linking",
+            "Available",
+            "Archiving",
+            "Deleting",
+            "Deleted",
+            "Failed",
+        ]
+    ]
+    updated_at: datetime
+    available_at: datetime | None = None
+    clusters: list[str] = Field(default_factory=list)
+    delete_requested_at: datetime | None = None
+    discard_reason: str = ""
+    dns_name: str = ""
+    events: list[TimelineEntry] = Field(default_factory=list)
+    export: FilesystemExportView | None = None
+    fsx_id: str | None = None
+    mount_name: str = ""
+    name: str = ""
+    problem: Problem | None = None
+    runs: list[str] = Field(default_factory=list)
+    spec: dict[str, Any] = Field(default_factory=dict)
+    used_bytes: int | None = None
+    verified_export: FilesystemExportView | None = None
+    vpc: str = ""
+    waits_for: str = ""
+    zone: str = ""
+
+
+class Export(Answer):
+    """One export of the run; only `verified` permits deleting the cluster."""
+
+    bytes: int
+    objects: int
+    requested_at: datetime
+    state: Open[Literal["requested", "running", "failed", "verified"]]
+    tries: int
+    final: bool = False
+    found_nothing: bool = False
+    id: str = ""
+    left_behind: str = ""
+    manifest_key: str = ""
+    reason: str = ""
+    uri: str = ""
+
+
+class RunSummary(Answer):
+    """A run in a list: where it is and why, without its spec, its files and its attempts."""
+
+    attempt_count: int
+    created_at: datetime
+    generation: int
+    life: int
+    status: Open[
+        Literal[
+            "Pending",
+            "Provisioning",
+            "Submitting",
+            "Running",
+            "Recovering",
+            "WaitingForNode",
+            "Exporting",
+            "TearingDown",
+            "Succeeded",
+            "Failed",
+            "Cancelled",
+        ]
+    ]
+    updated_at: datetime
+    cluster_deleted: bool = False
+    cluster_name: str = ""
+    export: Export | None = None
+    finished_at: datetime | None = None
+    id: str = ""
+    name: str = ""
+    opened_at: datetime | None = None
+    outcome: Open[Literal["succeeded", "failed", "cancelled"]] | None = None
+    owns_cluster: bool = False
+    problem: Problem | None = None
+    reason: str = ""
+
+
+class RunPage(Answer):
+    """One page of runs."""
+
+    next_token: str | None = None
+    runs: list[RunSummary] = Field(default_factory=list)
+
+
+class Attempt(Answer):
+    """One submission of the run's job."""
+
+    life: int
+    number: int
+    began_with: str = ""
+    down: list[str] = Field(default_factory=list)
+    ended_at: datetime | None = None
+    exclude: list[str] = Field(default_factory=list)
+    first_step_at: datetime | None = None
+    job_id: str | None = None
+    nodes: list[str] = Field(default_factory=list)
+    outcome: Open[Literal["succeeded", "failed", "cancelled", "lost"]] | None = None
+    reason: str = ""
+    resumed_from: int | None = None
+    started_at: datetime | None = None
+    submitted_at: datetime | None = None
+
+
+class Code(Answer):
+    """The directory that becomes the run's working directory."""
+
+    bytes: int
+    files: int
+    commit: str = ""
+    ref: str = ""
+    tree: str = ""
+    url: str = ""
+
+
+class Incident(Answer):
+    """From the first bad fact to the first training step after it."""
+
+    attempt: int
+    life: int
+    started_at: datetime
+    actions: list[str] = Field(default_factory=list)
+    cause: str = ""
+    node: str | None = None
+    reason: str = ""
+    resumed_at: datetime | None = None
+
+
+class Sync(Answer):
+    """What the run made is in S3 as it was then (export.everySeconds)."""
+
+    at: datetime
+    attempt: int
+    bytes: int
+    left_out: int
+    objects: int
+    last_step: int | None = None
+
+
+class RunView(Answer):
+    """A run, with the newest sample of its training."""
+
+    created_at: datetime
+    generation: int
+    life: int
+    status: Open[
+        Literal[
+            "Pending",
+            "Provisioning",
+            "Submitting",
+            "Running",
+            "Recovering",
+            "WaitingForNode",
+            "Exporting",
+            "TearingDown",
+            "Succeeded",
+            "Failed",
+            "Cancelled",
+        ]
+    ]
+    updated_at: datetime
+    attempts: list[Attempt] = Field(default_factory=list)
+    cluster_deleted: bool = False
+    cluster_generation: int | None = None
+    cluster_name: str = ""
+    code: Code | None = None
+    directory_deleted_at: datetime | None = None
+    excluded_nodes: list[str] = Field(default_factory=list)
+    export: Export | None = None
+    filesystem: str = ""
+    finished_at: datetime | None = None
+    id: str = ""
+    image_digest: str = ""
+    incidents: list[Incident] = Field(default_factory=list)
+    latest: RunSample | None = None
+    name: str = ""
+    objects_prefix: str = ""
+    opened_at: datetime | None = None
+    outcome: Open[Literal["succeeded", "failed", "cancelled"]] | None = None
+    owns_cluster: bool = False
+    problem: Problem | None = None
+    reason: str = ""
+    spec: dict[str, Any] = Field(default_factory=dict)
+    stopping_since: datetime | None = None
+    sync: Sync | None = None
+    teardown_refused: str = ""
+    waiting_since: datetime | None = None
+    warnings: list[str] = Field(default_factory=list)
+
+
+class Checkpoint(Answer):
+    """A checkpoint that was committed, and what is known of it now."""
+
+    attempt: int
+    bytes: int
+    committed_at: datetime
+    files: int
+    status: Open[Literal["whole", "rejected", "pruned"]]
+    step: int
+    counted: bool = False
+    path: str = ""
+    reason: str = ""
+
+
+class CheckpointPage(Answer):
+    """One page of a run's checkpoints."""
+
+    checkpoints: list[Checkpoint] = Field(default_factory=list)
+    next_token: str | None = None
+
+
+class EventPage(Answer):
+    """One page of a run's timeline."""
+
+    events: list[TimelineEntry] = Field(default_factory=list)
+    next_token: str | None = None
+
+
+class LogView(Answer):
+    """The tail of a log. `source` says where it was read: the node itself or the copy in S3."""
+
+    kind: Open[Literal["job", "lifecycle"]]
+    attempt: int | None = None
+    source: str = ""
+    text: str = ""
+
+
+class TimedRunSample(Answer):
+    """Where the training stood at a moment."""
+
+    at: datetime
+    attempt: int
+    job_state: str = ""
+    loss: float | None = None
+    pending_reason: str = ""
+    run_id: str = ""
+    step: int | None = None
+
+
+class MetricsView(Answer):
+    """Series from the heartbeats, oldest first; `nodes` by Slurm node name."""
+
+    node_count: int = 0
+    nodes: dict[str, list[NodeSample]] = Field(default_factory=dict)
+    run: list[TimedRunSample] = Field(default_factory=list)
+    thinned: bool = False
+
+
+class Output(Answer):
+    """One object of the verified export; `key` is relative to the page's `uri`."""
+
+    bytes: int
+    key: str = ""
+    sha256: str = ""
+    url: str | None = None
+
+
+class OutputPage(Answer):
+    """One page of what a run's export holds."""
+
+    next_token: str | None = None
+    outputs: list[Output] = Field(default_factory=list)
+    source: Open[Literal["export", "sync"]] = "export"
+    synced_at: datetime | None = None
+    uri: str = ""
+    urls_expire_at: datetime | None = None
+
+
+class MissingObject(Answer):
+    """An object that is to be PUT to `url`, with all of these headers and these very bytes."""
+
+    bytes: int
+    headers: dict[str, str] = Field(default_factory=dict)
+    sha256: str = ""
+    url: str = ""
+
+
+class Upload(Answer):
+    """An upload: what of it is missing. `id` is what `job.workdir` names once it is Complete."""
+
+    state: Open[Literal["Incomplete", "Complete"]]
+    expires_at: datetime | None = None
+    id: str = ""
+    missing: list[MissingObject] = Field(default_factory=list)
+    missing_count: int = 0

@@ -1,0 +1,180 @@
+"""The same for asyncio: calls run in threads, and nobody holds a thread while waiting.
+
+Signing, refreshing credentials and writing files block in any case, so there is no second client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from . import downloads
+from .answers import Checkpoint, ClusterNode, Output, PlanView, RunSummary, TimelineEntry
+from .client import Client
+from .flows import async_driven, async_finished
+from .following import (
+    PATIENCE_SECONDS,
+    POLL_SECONDS,
+    Which,
+    cluster_settled,
+    log_lines,
+    run_ended,
+    timeline,
+)
+from .handles import Cluster, ClusterState, Run, RunState
+from .metrics import Metrics
+from .sdk import Trainyard
+from .submitting import Spec
+
+
+class AsyncRun(RunState):
+    """As `Run`. A task that is cancelled while it waits leaves the run alone."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run._client, run._pace, run.view)
+        self._run = run
+
+    async def _done(self, call: Any, *given: Any, **named: Any) -> AsyncRun:
+        self.view = (await asyncio.to_thread(call, *given, **named)).view
+        return self
+
+    async def refresh(self) -> AsyncRun:
+        return await self._done(self._run.refresh)
+
+    async def wait(self, timeout: float | None = None, *, check: bool = True) -> AsyncRun:
+        self.view = await async_finished(run_ended(self._client, self.id, self._pace, timeout))
+        if check:
+            self.checked()
+        return self
+
+    async def events(
+        self, *, follow: bool = True, after: str | None = None
+    ) -> AsyncIterator[TimelineEntry]:
+        flow = timeline(self._client, self.id, self._pace, after=after, follow=follow)
+        async for entry in async_driven(flow):
+            yield entry
+
+    async def logs(self, *, follow: bool = False, **which: Any) -> AsyncIterator[str]:
+        if not follow:
+            for line in await asyncio.to_thread(lambda: list(self._run.logs(**which))):
+                yield line
+            return
+        flow = log_lines(self._client, self.id, self._pace, Which(**which))
+        async for line in async_driven(flow):
+            yield line
+
+    async def metrics(self, *, since_seconds: int = 86400) -> Metrics:
+        return await asyncio.to_thread(self._run.metrics, since_seconds=since_seconds)
+
+    async def checkpoints(self) -> list[Checkpoint]:
+        return await asyncio.to_thread(self._run.checkpoints)
+
+    async def outputs(self) -> list[Output]:
+        return await asyncio.to_thread(lambda: list(self._run.outputs()))
+
+    async def download(
+        self, to: str | Path | None = None, *, pattern: str | None = None, force: bool = False
+    ) -> downloads.Result:
+        return await asyncio.to_thread(self._run.download, to, pattern=pattern, force=force)
+
+    async def cancel(self) -> AsyncRun:
+        return await self._done(self._run.cancel)
+
+    async def resume(self, *, filesystem: str | None = None) -> AsyncRun:
+        return await self._done(self._run.resume, filesystem=filesystem)
+
+    async def export(self) -> AsyncRun:
+        return await self._done(self._run.export)
+
+
+class AsyncCluster(ClusterState):
+    """As `Cluster`."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster._client, cluster._pace, cluster.view)
+        self._cluster = cluster
+
+    async def _done(self, call: Any, **named: Any) -> AsyncCluster:
+        self.view = (await asyncio.to_thread(call, **named)).view
+        return self
+
+    async def refresh(self) -> AsyncCluster:
+        return await self._done(self._cluster.refresh)
+
+    async def wait(self, timeout: float | None = None) -> AsyncCluster:
+        flow = cluster_settled(self._client, self.name, self._pace, timeout)
+        self.view = await async_finished(flow)
+        return self
+
+    async def nodes(self) -> list[ClusterNode]:
+        return await asyncio.to_thread(self._cluster.nodes)
+
+    async def stop(self, *, force: bool = False) -> AsyncCluster:
+        return await self._done(self._cluster.stop, force=force)
+
+    async def start(self) -> AsyncCluster:
+        return await self._done(self._cluster.start)
+
+    async def delete(self, *, force: bool = False) -> AsyncCluster:
+        return await self._done(self._cluster.delete, force=force)
+
+
+class AsyncTrainyard:
+    """As `Trainyard`."""
+
+    def __init__(
+        self,
+        endpoint: str | None = None,
+        *,
+        context: str | None = None,
+        state_dir: str | None = None,
+        patience_seconds: float = PATIENCE_SECONDS,
+        poll_seconds: float = POLL_SECONDS,
+        client: Client | None = None,
+    ) -> None:
+        self._trainyard = Trainyard(
+            endpoint,
+            context=context,
+            state_dir=state_dir,
+            patience_seconds=patience_seconds,
+            poll_seconds=poll_seconds,
+            client=client,
+        )
+
+    async def submit(self, spec: Spec, *, idempotency_key: str | None = None) -> AsyncRun:
+        """Cancelled meanwhile, it may have submitted: with a key the same call finds the run."""
+        submit = self._trainyard.submit
+        return AsyncRun(await asyncio.to_thread(submit, spec, idempotency_key=idempotency_key))
+
+    async def plan(self, spec: Spec) -> PlanView:
+        return await asyncio.to_thread(self._trainyard.plan, spec)
+
+    async def run(self, run_id: str) -> AsyncRun:
+        return AsyncRun(await asyncio.to_thread(self._trainyard.run, run_id))
+
+    async def runs(self, *, status: str | None = None, at_most: int = 1000) -> list[RunSummary]:
+        return await asyncio.to_thread(self._trainyard.runs, status=status, at_most=at_most)
+
+    async def create_cluster(self, spec: Spec) -> AsyncCluster:
+        return AsyncCluster(await asyncio.to_thread(self._trainyard.create_cluster, spec))
+
+    async def cluster(self, name: str) -> AsyncCluster:
+        return AsyncCluster(await asyncio.to_thread(self._trainyard.cluster, name))
+
+    async def clusters(self, *, at_most: int = 1000) -> list[AsyncCluster]:
+        found = await asyncio.to_thread(self._trainyard.clusters, at_most=at_most)
+        return [AsyncCluster(one) for one in found]
+
+    async def __aenter__(self) -> AsyncTrainyard:
+        return self
+
+    async def __aexit__(
+        self,
+        _type: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self._trainyard.close()

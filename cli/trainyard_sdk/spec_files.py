@@ -1,0 +1,156 @@
+"""Reads a spec from YAML or JSON; a typing error is reported by line before anything is sent."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from .problems import InvalidInput
+
+#: The API takes 256 KiB, and a value is two characters at least.
+MOST_VALUES = 128 * 1024
+#: What to do about a regular expression in double quotes.
+ESCAPES = "In double quotes YAML reads \\ as an escape: use single quotes inside the YAML"
+
+
+class _Once(yaml.SafeLoader):
+    """Refuses a key that comes twice in one mapping: YAML would silently drop the first."""
+
+    def compose_mapping_node(self, anchor: Any) -> Any:
+        node = super().compose_mapping_node(anchor)
+        seen: set[str] = set()
+        for key, _ in node.value if node else ():
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                raise yaml.composer.ComposerError(
+                    None, None, f"the key '{key.value}' stands twice in one mapping", key.start_mark
+                )
+            seen.add(str(key.value))
+        return node
+
+
+def as_written(node: yaml.Node | None) -> None:
+    """Numbers in a list or mapping of texts stay as they are written: 010 is not 8 there."""
+    if isinstance(node, yaml.SequenceNode):
+        node.value[:] = [_text(item) for item in node.value]
+    elif isinstance(node, yaml.MappingNode):
+        node.value[:] = [(key, _text(item)) for key, item in node.value]
+
+
+def _text(node: yaml.Node) -> yaml.Node:
+    # A new node: an alias may use the old one where a number is meant.
+    number = node.tag in ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+    return yaml.ScalarNode("tag:yaml.org,2002:str", node.value) if number else node
+
+
+def of_yaml(text: str, prepare: Callable[[yaml.Node | None], None] = as_written) -> Any:
+    """What the YAML says. Raises yaml.YAMLError, RecursionError, ValueError and OverflowError."""
+    loader = _Once(text)
+    try:
+        node = loader.get_single_node()
+        prepare(node)
+        return None if node is None else loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+def _texts_of_job(node: yaml.Node | None) -> None:
+    job = _field(node, "job")
+    as_written(_field(job, "arguments"))
+    as_written(_field(job, "environment"))
+
+
+def _field(node: yaml.Node | None, name: str) -> yaml.Node | None:
+    if not isinstance(node, yaml.MappingNode):
+        return None
+    return next((value for key, value in node.value if key.value == name), None)
+
+
+Kind = Literal["run", "cluster", "filesystem"]
+
+
+def read_spec(path: str, kind: Kind | None = None) -> dict[str, Any]:
+    """The spec in the file, or on standard input for '-', of that kind or of any.
+
+    Raises InvalidInput.
+    """
+    document = _parsed(path)
+    if _written_out(document, {}) > MOST_VALUES:
+        raise InvalidInput(
+            "The spec is too large",
+            f"{path}: with its aliases written out it has over {MOST_VALUES} values",
+            "Write less",
+        )
+    try:
+        json.dumps(document)
+    except (TypeError, ValueError) as error:  # a date, a set, bytes, a list that holds itself
+        raise InvalidInput(
+            "The spec has what JSON does not know",
+            f"{path}: {error}",
+            "Put dates and the like in quotes",
+        ) from error
+    # The other kind's file is a common slip, and its fields would be refused one by one.
+    of_a_cluster = bool({"instanceGroups", "queues"} & set(document))
+    if kind == "run" and of_a_cluster and "job" not in document:
+        raise InvalidInput(
+            "This is a cluster's spec, not a run's", path, f"trainyard cluster create {path}"
+        )
+    if kind == "cluster" and "job" in document and not of_a_cluster:
+        raise InvalidInput(
+            "This is a run's spec, not a cluster's", path, f"trainyard run submit {path}"
+        )
+    return document
+
+
+def _parsed(path: str) -> dict[str, Any]:
+    try:
+        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(
+            "The spec cannot be read",
+            f"{path}: {_words(error)}",
+            "Give the path of a YAML or JSON file, or - for standard input",
+        ) from error
+    try:
+        document = of_yaml(text, _texts_of_job)
+    # Also for a date or a number that does not exist.
+    except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:
+        raise InvalidInput(
+            "The spec is not YAML",
+            f"{path}: {error}",
+            ESCAPES if is_escape(error) else "Correct that line; examples/ has specs that work",
+        ) from error
+    if not isinstance(document, dict):
+        raise InvalidInput(
+            "The spec is empty or no mapping", path, "Start from one of examples/*.yaml"
+        )
+    return document
+
+
+def is_escape(error: Exception) -> bool:
+    r"""Whether YAML stumbled over a \ in double quotes."""
+    problem = getattr(error, "problem", None) or ""
+    return "escape character" in problem or "escape sequence" in problem
+
+
+def _written_out(value: Any, known: dict[int, int]) -> int:
+    """How many values it has once every alias is written out; nothing is written for that."""
+    if not isinstance(value, (dict, list)):
+        return 1
+    if id(value) not in known:
+        known[id(value)] = 0  # JSON refuses a list that holds itself
+        inner = list(value.values()) if isinstance(value, dict) else value
+        known[id(value)] = 1 + sum(_written_out(one, known) for one in inner)
+    return known[id(value)]
+
+
+def _words(error: OSError | UnicodeDecodeError) -> str:
+    return (
+        "is not text in UTF-8"
+        if isinstance(error, UnicodeDecodeError)
+        else error.strerror or str(error)
+    )
