@@ -180,6 +180,9 @@ class MemoryRuns:
             raise errors.RecordUnreadable(f"this version cannot read the record of {run_id}")
         return self.stored[run_id]
 
+    def children(self, run_id: str) -> list[str]:
+        return [run.id for run in self.stored.values() if run_id in run.spec.after]
+
     def put(self, run: Run, lines: Sequence[TimelineEntry] = ()) -> Run:
         if self.get(run.id).version != run.version:
             raise errors.ConflictError(f"Run {run.id} was changed in between.")
@@ -740,6 +743,12 @@ class MemoryExports:
         start = int(token or 0)
         rest = str(start + limit) if start + limit < len(known) else None
         return Page(known[start : start + limit], rest)
+
+    def copy(self, source: str, key: str) -> bool:
+        if source not in self._blobs.objects:
+            return False
+        self._blobs.put(key, self._blobs.objects[source])
+        return True
 
     def url(self, key: str, *, seconds: int) -> str:
         return f"https://bucket.example/{key}?expires={seconds}"

@@ -54,6 +54,16 @@ Variables = Annotated[
     typer.Option("--env", metavar="NAME=VALUE", help="a variable of the program; repeatable"),
 ]
 NewName = Annotated[str | None, typer.Option("--name", help="another name for the run")]
+After = Annotated[
+    list[str] | None,
+    typer.Option("--after", metavar="RUN", help="begin when this run has succeeded; repeatable"),
+]
+AfterPolicy = Annotated[
+    str | None,
+    typer.Option(
+        "--after-policy", metavar="success|end", help="end: begin however --after's runs ended"
+    ),
+]
 Dryrun = Annotated[
     bool, typer.Option("--dryrun", help="show exactly what would be done, and do nothing")
 ]
@@ -75,6 +85,8 @@ def submit(
     fields: Changes = None,
     environment: Variables = None,
     name: NewName = None,
+    after: After = None,
+    after_policy: AfterPolicy = None,
 ) -> None:
     """Submit a run.
 
@@ -88,7 +100,7 @@ def submit(
     context = context_of(typer_context)
     spec = overridden(
         anchored(read_spec(file, "run"), file),
-        fields=fields or (),
+        fields=[*_following(after, after_policy), *(fields or ())],
         environment=environment or (),
         name=name,
         arguments=_arguments(typer_context, context),
@@ -142,6 +154,12 @@ def rerun(
                 "Its files are those of that run; --set job.workdir=. uploads this directory."
             )
     _submit(context, spec, watch=watch, dryrun=dryrun, idempotency_key=idempotency_key)
+
+
+def _following(after: list[str] | None, policy: str | None) -> list[str]:
+    """The runs that it follows, as changes of its spec."""
+    runs = [f"after=[{', '.join(after)}]"] if after else []
+    return runs + ([f"afterPolicy={policy}"] if policy else [])
 
 
 def _start(run: str, step: int) -> str:

@@ -183,6 +183,10 @@ class Runs(Protocol):
         """Raises errors.RunNotFound, errors.RecordUnreadable."""
         ...
 
+    def children(self, run_id: str) -> builtins.list[str]:
+        """Ids of the runs whose spec names this one in `after`; `create` stores them with these."""
+        ...
+
     def put(self, run: Run, lines: Sequence[TimelineEntry] = ()) -> Run:
         """Write if the stored version equals run.version. Raises errors.ConflictError.
 
@@ -631,6 +635,10 @@ class Exports(Protocol):
         Raises errors.BlobNotFound, errors.BadPageToken, and errors.ConflictError if the manifest
         was replaced since the page before.
         """
+        ...
+
+    def copy(self, source: str, key: str) -> bool:
+        """Copy an object of the data bucket, however large; False if there is no such object."""
         ...
 
     def url(self, key: str, *, seconds: int) -> str:

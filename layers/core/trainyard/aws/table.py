@@ -7,6 +7,7 @@
     run#<id>          line#<at>#<entry id>       a line of the timeline
     run#<id>          note#<entry id>            makes the same entry id a no-op
     run#<id>          ckpt#<step>#<attempt>      a checkpoint
+    run#<id>          child#<id>                 a run that begins after it
     key#<sha256>      key                        an Idempotency-Key, TTL 24 h
     cluster#<name>    cluster                    the cluster, and when it was used
     cluster#<name>    fact#<fact id>             a fact of the cluster

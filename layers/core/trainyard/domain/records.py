@@ -17,6 +17,7 @@ from trainyard_contracts.specs import RunSpec
 
 RunStatus = Literal[
     "Pending",
+    "Waiting",
     "Provisioning",
     "Submitting",
     "Running",
@@ -250,6 +251,13 @@ class Run(Record):
     data: dict[str, Code] = Field(
         default_factory=dict, description="uploaded data among its inputs, by the name in the spec"
     )
+    after_met_at: datetime | None = Field(
+        default=None, description="when all runs of spec.after had ended, so that it could begin"
+    )
+    outputs_at: dict[str, str] = Field(
+        default_factory=dict,
+        description="where its nodes read the outputs of other runs, by the source in its inputs",
+    )
     cluster_generation: int | None = Field(
         default=None, description="generation of its own cluster that this life uses"
     )
@@ -336,6 +344,11 @@ class Run(Record):
     @property
     def terminal(self) -> bool:
         return self.status in TERMINAL
+
+    @property
+    def waits_for_runs(self) -> bool:
+        """It has not begun, as far as the runs of `after` are concerned."""
+        return bool(self.spec.after) and self.after_met_at is None
 
 
 class CapacityTry(Record):

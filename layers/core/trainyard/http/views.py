@@ -230,6 +230,9 @@ class RunView(View):
     updated_at: datetime
     opened_at: datetime | None = Field(description="when this life began")
     finished_at: datetime | None
+    after_met_at: datetime | None = Field(
+        description="when all runs of spec.after had ended, so that it could begin"
+    )
     warnings: list[str] = Field(
         description="what could surprise who submitted it, said at submission"
     )

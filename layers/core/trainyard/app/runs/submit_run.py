@@ -14,6 +14,7 @@ from trainyard.app.filesystems import reached
 from trainyard.app.filesystems.attach import mounted
 from trainyard.app.filesystems.attach import warnings as filesystem_warnings
 from trainyard.app.filesystems.reached import check_reached
+from trainyard.app.runs.after import check_after
 from trainyard.app.runs.inputs import check_inputs
 from trainyard.app.runs.start_from import check_start
 from trainyard.app.runs.uploads import check_code
@@ -43,6 +44,7 @@ def submit_run(ports: Ports, spec: RunSpec, *, idempotency_key: str | None = Non
         cluster = check_cluster(ports, spec)
         code = check_code(ports, spec)
         start = check_start(ports, spec, cluster)
+        check_after(ports, spec)
         data = check_inputs(ports, spec)
     except (ClusterNotFound, ClusterInUse, InvalidRequest, UploadIncomplete, WrongState):
         # A client that retries after a lost answer gets its run back, whatever became of the
@@ -79,6 +81,7 @@ def _new_run(
         id=run_id,
         name=spec.name,
         spec=spec,
+        status="Waiting" if spec.after else "Pending",
         created_at=now,
         updated_at=now,
         opened_at=now,
