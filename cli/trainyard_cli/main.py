@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from .commands import job_faults
+from .commands.arrays import arrays
 from .commands.clusters import clusters, nodes
 from .commands.data import data
 from .commands.filesystems import filesystems
@@ -29,6 +30,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(runs, name="run")
+app.add_typer(arrays, name="array")
 app.add_typer(clusters, name="cluster")
 app.add_typer(nodes, name="node")
 app.add_typer(filesystems, name="filesystem")

@@ -59,9 +59,17 @@ def of_yaml(text: str, prepare: Callable[[yaml.Node | None], None] = as_written)
 
 
 def _texts_of_job(node: yaml.Node | None) -> None:
-    job = _field(node, "job")
-    as_written(_field(job, "arguments"))
-    as_written(_field(job, "environment"))
+    for spec in (node, _field(node, "run")):
+        job = _field(spec, "job")
+        as_written(_field(job, "arguments"))
+        as_written(_field(job, "environment"))
+    for several in (_field(node, "parameters"), _field(node, "matrix")):
+        if isinstance(several, yaml.SequenceNode):
+            for entry in several.value:
+                as_written(entry)
+        elif isinstance(several, yaml.MappingNode):
+            for _, values in several.value:
+                as_written(values)
 
 
 def _field(node: yaml.Node | None, name: str) -> yaml.Node | None:
@@ -71,7 +79,7 @@ def _field(node: yaml.Node | None, name: str) -> yaml.Node | None:
 
 
 def read_spec(
-    path: str, kind: Literal["run", "cluster", "filesystem"] | None = None
+    path: str, kind: Literal["run", "cluster", "filesystem", "array", "schedule"] | None = None
 ) -> dict[str, Any]:
     """The spec in the file, or on standard input for '-', of that kind or of any.
 
@@ -97,6 +105,18 @@ def read_spec(
     if kind == "run" and of_a_cluster and "job" not in document:
         raise InvalidInput(
             "This is a cluster's spec, not a run's", path, f"trainyard cluster create {path}"
+        )
+    if kind in ("array", "schedule") and "run" not in document:
+        raise InvalidInput(
+            f"The {kind}'s spec has no run",
+            path,
+            "Put the run's spec below 'run'; docs/many-runs.md has examples",
+        )
+    if kind == "run" and "run" in document and "job" not in document:
+        raise InvalidInput(
+            "This is the spec of an array or a schedule, not a run's",
+            path,
+            f"trainyard array submit {path}, or trainyard schedule add {path}",
         )
     if kind == "cluster" and "job" in document and not of_a_cluster:
         raise InvalidInput(

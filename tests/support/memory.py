@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import hashlib
 import json
 from base64 import b64encode
@@ -18,6 +19,7 @@ from trainyard.aws.directories import PARTS
 from trainyard.aws.items import pack, stamp
 from trainyard.backends.hyperpod.events import read_event
 from trainyard.domain import errors
+from trainyard.domain.array_records import RunArray
 from trainyard.domain.facts import attempt_of, data_of, type_of
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Run, TimelineEntry, Wait
@@ -162,8 +164,7 @@ class MemoryRuns:
             if known is not None:
                 return known
             self.keys[idempotency_key] = (run.id, body_hash)
-        self.stored[run.id] = run
-        return run
+        return self.stored.setdefault(run.id, run)
 
     def by_key(self, idempotency_key: str, body_hash: str, *, at: datetime) -> Run | None:
         if idempotency_key not in self.keys:
@@ -396,6 +397,33 @@ class MemoryFilesystems:
 
     def _read(self) -> list[Filesystem]:
         return [one for one in reversed(self.stored.values()) if one.name not in self.broken]
+
+
+class MemoryArrays:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.stored: dict[str, RunArray] = {}
+
+    def create(self, array: RunArray) -> RunArray:
+        return self.stored.setdefault(array.id, array)
+
+    def get(self, array_id: str) -> RunArray:
+        if array_id not in self.stored:
+            raise errors.ArrayNotFound.of(array_id)
+        return self.stored[array_id]
+
+    def put(self, array: RunArray) -> RunArray:
+        if self.get(array.id).version != array.version:
+            raise errors.ConflictError(f"array {array.id} was changed in between.")
+        changed = array.changed(version=array.version + 1, updated_at=self._clock.now())
+        self.stored[array.id] = read_stored(RunArray, changed.model_dump_json())
+        return self.stored[array.id]
+
+    def list(self, *, limit: int, token: str | None) -> Page[RunArray]:
+        return page(list(reversed(self.stored.values())), limit, token, "arrays")
+
+    def active(self) -> builtins.list[RunArray]:
+        return [array for array in self.stored.values() if not array.over]
 
 
 class MemoryWaits:
@@ -854,6 +882,7 @@ class World:
     fuse: Fuse = field(default_factory=Fuse)
     runs: MemoryRuns = field(init=False)
     clusters: MemoryClusters = field(init=False)
+    arrays: MemoryArrays = field(init=False)
     filesystems: MemoryFilesystems = field(init=False)
     lustre: MemoryLustre = field(init=False)
     networks: MemoryNetworks = field(default_factory=MemoryNetworks)
@@ -873,6 +902,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.runs, self.clusters = MemoryRuns(self.clock), MemoryClusters(self.clock)
+        self.arrays = MemoryArrays(self.clock)
         self.filesystems = MemoryFilesystems(self.clock)
         self.lustre = MemoryLustre(self.clock, "test")
         self.backend = MemoryBackend(self.clock, "test", commands=self.commands)
@@ -882,6 +912,7 @@ class World:
         wrap = self.fuse.wrap
         self.ports = Ports(
             runs=wrap(self.runs), clusters=wrap(self.clusters), waits=wrap(self.waits),
+            arrays=wrap(self.arrays),
             filesystems=wrap(self.filesystems), lustre=wrap(self.lustre),
             networks=wrap(self.networks),
             backends={"hyperpod": wrap(self.backend)},

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
+from trainyard.domain.array_records import RunArray
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.filesystems import Life, TaskEnd
 from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Run, TimelineEntry, Wait
@@ -237,6 +238,30 @@ class Runs(Protocol):
 
     def checkpoints(self, run_id: str, *, limit: int, token: str | None) -> Page[Checkpoint]:
         """Newest step first."""
+        ...
+
+
+class Arrays(Protocol):
+    """Arrays of runs."""
+
+    def create(self, array: RunArray) -> RunArray:
+        """Store it, or answer with the one that is there by its id."""
+        ...
+
+    def get(self, array_id: str) -> RunArray:
+        """Raises errors.ArrayNotFound, errors.RecordUnreadable."""
+        ...
+
+    def put(self, array: RunArray) -> RunArray:
+        """As Runs.put."""
+        ...
+
+    def list(self, *, limit: int, token: str | None) -> Page[RunArray]:
+        """As Runs.list."""
+        ...
+
+    def active(self) -> builtins.list[RunArray]:
+        """Every array that is not over and that this version can read."""
         ...
 
 
@@ -859,6 +884,7 @@ class Ports:
     """
 
     runs: Runs
+    arrays: Arrays
     clusters: Clusters
     filesystems: Filesystems
     lustre: Lustre

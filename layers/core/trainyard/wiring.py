@@ -20,6 +20,7 @@ def ports() -> Ports:
 
 def build(settings: Settings) -> Ports:
     """Adapters for these settings; boto3's clients are made on their first call."""
+    from trainyard.aws.arrays import TableArrays
     from trainyard.aws.blobs import S3Blobs
     from trainyard.aws.clients import Lazy
     from trainyard.aws.clock import SystemClock, Ulids
@@ -45,6 +46,7 @@ def build(settings: Settings) -> Ports:
     blobs = S3Blobs(s3, settings.data_bucket)
     return Ports(
         runs=TableRuns(table, clock),
+        arrays=TableArrays(table, clock),
         clusters=TableClusters(table, clock),
         filesystems=TableFilesystems(table, clock),
         lustre=Fsx(

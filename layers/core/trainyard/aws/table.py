@@ -13,6 +13,7 @@
     cluster#<name>    fact#<fact id>             a fact of the cluster
     cluster#<name>    nodes#<fact id>            the node names of a fact of many
     beat#<name>       <at>#<event id>            a heartbeat, TTL 7 days
+    array#<id>        array                      an array of runs (doc, version)
     filesystem#<name> filesystem                 a filesystem (doc, version)
     wait#<owner>      wait                       a machine's task token
 
@@ -21,6 +22,7 @@ The index has these keys:
     pk                gsi1pk                     gsi1sk
     run#<id>          runs#active|ended          <created>#<id>
     cluster#<name>    clusters#active|deleted    <created>#<name>
+    array#<id>        arrays#active|ended        <created>#<id>
     filesystem#<name> filesystems#active|deleted <created>#<name>
     wait#<owner>      waits                      <owner>
 

@@ -112,6 +112,15 @@ class NodeNotFound(NotFound):
         return cls(f"'{instance_id[:100]}' is not the instance id of one of its nodes.")
 
 
+class ArrayNotFound(NotFound):
+    title = "There is no such array"
+    next_step = "List arrays with GET /v1/arrays or 'trainyard array ls'."
+
+    @classmethod
+    def of(cls, array_id: str) -> ArrayNotFound:
+        return cls(f"'{array_id[:100]}' is not the id of an array.")
+
+
 class FilesystemNotFound(NotFound):
     code = "filesystem-not-found"
     title = "There is no such filesystem"

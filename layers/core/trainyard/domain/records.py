@@ -211,6 +211,13 @@ class Start(Record):
     )
 
 
+class ArrayMember(Record):
+    """Which member of which array a run is."""
+
+    id: str = Field(description="of the array")
+    index: int = Field(description="from 0")
+
+
 class Run(Record):
     """A run. Written by the run's state machine only, with optimistic locking on `version`."""
 
@@ -251,6 +258,7 @@ class Run(Record):
     data: dict[str, Code] = Field(
         default_factory=dict, description="uploaded data among its inputs, by the name in the spec"
     )
+    array: ArrayMember | None = Field(default=None, description="of a run that an array made")
     after_met_at: datetime | None = Field(
         default=None, description="when all runs of spec.after had ended, so that it could begin"
     )

@@ -8,6 +8,7 @@ from typing import Annotated
 from aws_lambda_powertools.event_handler.openapi.params import Header, Path
 
 from trainyard.domain.errors import (
+    ArrayNotFound,
     ClusterNotFound,
     FilesystemNotFound,
     MethodNotAllowed,
@@ -18,6 +19,7 @@ from trainyard.domain.errors import (
 from trainyard_contracts.base import NAME_PATTERN, told
 
 RunPath = Annotated[str, Path(alias="runId", description="run-<ulid>")]
+ArrayPath = Annotated[str, Path(alias="arrayId", description="arr-<ulid>")]
 ClusterPath = Annotated[str, Path(alias="clusterName")]
 FilesystemPath = Annotated[str, Path(alias="filesystemName")]
 InstancePath = Annotated[str, Path(alias="instanceId", description="i-<hex digits>")]
@@ -36,6 +38,7 @@ IdempotencyKey = Annotated[
 ]
 
 _RUN = re.compile(r"run-[0-9a-hjkmnp-tv-z]{26}")
+_ARRAY = re.compile(r"arr-[0-9a-hjkmnp-tv-z]{26}")
 _INSTANCE = re.compile(r"i-[0-9a-f]{8}(?:[0-9a-f]{9})?")
 _NAME = re.compile(NAME_PATTERN)
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -47,6 +50,15 @@ def run_id(value: str) -> str:
         raise MethodNotAllowed(f"'{value[:100]}' names an action; actions are sent with POST.")
     if not _RUN.fullmatch(value):
         raise RunNotFound.of(value)
+    return value
+
+
+def array_id(value: str) -> str:
+    """Raises ArrayNotFound for a text that cannot be an array's id."""
+    if ":" in value:
+        raise MethodNotAllowed(f"'{value[:100]}' names an action; actions are sent with POST.")
+    if not _ARRAY.fullmatch(value):
+        raise ArrayNotFound.of(value)
     return value
 
 

@@ -28,7 +28,7 @@ from trainyard.domain.errors import (
     UploadIncomplete,
     WrongState,
 )
-from trainyard.domain.records import Cluster, Code, Run, Start
+from trainyard.domain.records import ArrayMember, Cluster, Code, Run, Start
 from trainyard.ports import Ports
 from trainyard_contracts import places
 from trainyard_contracts.specs import RunSpec
@@ -55,7 +55,7 @@ def submit_run(ports: Ports, spec: RunSpec, *, idempotency_key: str | None = Non
             raise
     else:
         stored = ports.runs.create(
-            _new_run(ports, spec, code, start, data),
+            new_run(ports, spec, code, start, data),
             idempotency_key=idempotency_key,
             body_hash=body_hash(spec),
         )
@@ -70,11 +70,19 @@ def _known(ports: Ports, spec: RunSpec, idempotency_key: str | None) -> Run | No
     return ports.runs.by_key(idempotency_key, body_hash(spec), at=ports.clock.now())
 
 
-def _new_run(
-    ports: Ports, spec: RunSpec, code: Code | None, start: Start | None, data: dict[str, Code]
+def new_run(
+    ports: Ports,
+    spec: RunSpec,
+    code: Code | None,
+    start: Start | None,
+    data: dict[str, Code],
+    *,
+    run_id: str | None = None,
+    array: ArrayMember | None = None,
 ) -> Run:
+    """The record of a run; one whose id is given is the same run, however often it is made."""
     now = ports.clock.now()
-    run_id = names.run_id(ports.ids.ulid())
+    run_id = run_id or names.run_id(ports.ids.ulid())
     cluster = spec.cluster.spec
     name = names.cluster_for_run(cluster.name, run_id) if cluster else str(spec.cluster.name)
     return Run(
@@ -91,6 +99,7 @@ def _new_run(
         code=code,
         start_from=start,
         data=data,
+        array=array,
         reason="Accepted; its state machine starts.",
         warnings=[*results.warnings(spec), *_of_its_cluster(ports, spec)],
     )

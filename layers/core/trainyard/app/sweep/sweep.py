@@ -19,6 +19,7 @@ from trainyard.app.machines.cluster.cluster_fail import cluster_fail
 from trainyard.app.machines.inputs import StepInput
 from trainyard.app.runs.submit_run import start_run
 from trainyard.app.sweep.archives import archive_step
+from trainyard.app.sweep.arrays import active_arrays, array_step
 from trainyard.app.sweep.ask_backends import Unanswered, ask_each
 from trainyard.app.sweep.cluster_changes import cluster_change
 from trainyard.app.sweep.directories import directories, old_directory
@@ -27,6 +28,7 @@ from trainyard.app.sweep.filesystems import unknown as unknown_filesystems
 from trainyard.app.sweep.orphans import REMEDY, Suspect, suspects
 from trainyard.app.sweep.swept import Swept
 from trainyard.domain import names, teardown
+from trainyard.domain.array_records import RunArray
 from trainyard.domain.errors import (
     ClusterNotFound,
     ConflictError,
@@ -97,13 +99,16 @@ def _name(
     | DeadLetter
     | Filesystem
     | SeenFilesystem
-    | Directory,
+    | Directory
+    | RunArray,
 ) -> str:
     if isinstance(item, DeadLetter):
         return item.body[:200]
     if isinstance(item, SeenFilesystem):
         return item.fsx_id
-    return item.owner if isinstance(item, Wait) else item.id if isinstance(item, Run) else item.name
+    if isinstance(item, (Run, RunArray)):
+        return item.id
+    return item.owner if isinstance(item, Wait) else item.name
 
 
 def lost_wake(ports: Ports, wait: Wait) -> Iterator[Swept]:
@@ -514,6 +519,7 @@ DUTIES: tuple[
     (_clusters, overdue_teardown),
     (_clusters, stray_job),
     (_runs, unheard_job),
+    (active_arrays, array_step),
     (_remains, left_over),
     (suspects, orphan),
     (_clusters, unneeded_wait),
