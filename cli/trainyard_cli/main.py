@@ -16,6 +16,7 @@ from .commands.filesystems import filesystems
 from .commands.local import faults, local
 from .commands.results import download, outputs
 from .commands.runs import app as runs
+from .commands.schedules import schedules
 from .commands.start import init
 from .context import Context, context_of
 from .doctor.command import doctor
@@ -31,6 +32,7 @@ app = typer.Typer(
 )
 app.add_typer(runs, name="run")
 app.add_typer(arrays, name="array")
+app.add_typer(schedules, name="schedule")
 app.add_typer(clusters, name="cluster")
 app.add_typer(nodes, name="node")
 app.add_typer(filesystems, name="filesystem")

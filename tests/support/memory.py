@@ -23,6 +23,7 @@ from trainyard.domain.array_records import RunArray
 from trainyard.domain.facts import attempt_of, data_of, type_of
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Run, TimelineEntry, Wait
+from trainyard.domain.schedule_records import Schedule
 from trainyard.domain.states import BackendStatus, NodeState
 from trainyard.ports import (
     BackendCluster,
@@ -424,6 +425,54 @@ class MemoryArrays:
 
     def active(self) -> builtins.list[RunArray]:
         return [array for array in self.stored.values() if not array.over]
+
+
+class MemorySchedules:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.stored: dict[str, Schedule] = {}
+
+    def create(self, schedule: Schedule) -> Schedule:
+        old = self.stored.get(schedule.name)
+        if old is not None and old.status != "Deleted":
+            raise errors.ScheduleExists(f"a schedule named '{schedule.name}' exists")
+        if old is not None:
+            schedule = schedule.changed(generation=old.generation + 1, version=old.version + 1)
+        self.stored[schedule.name] = schedule
+        return schedule
+
+    def get(self, name: str) -> Schedule:
+        if name not in self.stored:
+            raise errors.ScheduleNotFound.of(name)
+        return self.stored[name]
+
+    def put(self, schedule: Schedule) -> Schedule:
+        if self.get(schedule.name).version != schedule.version:
+            raise errors.ConflictError(f"schedule {schedule.name} was changed in between.")
+        changed = schedule.changed(version=schedule.version + 1, updated_at=self._clock.now())
+        self.stored[schedule.name] = read_stored(Schedule, changed.model_dump_json())
+        return self.stored[schedule.name]
+
+    def list(self, *, limit: int, token: str | None) -> Page[Schedule]:
+        there = [one for one in reversed(self.stored.values()) if one.status != "Deleted"]
+        return page(there, limit, token, "schedules")
+
+    def active(self) -> builtins.list[Schedule]:
+        return [one for one in self.stored.values() if one.status != "Deleted" or one.placed]
+
+
+class MemoryScheduler:
+    """EventBridge Scheduler, as far as it is asked: what it has by name."""
+
+    def __init__(self) -> None:
+        self.there: dict[str, Schedule] = {}
+
+    def place(self, schedule: Schedule, begins: datetime | None) -> None:
+        assert (begins is None) == (schedule.spec.rate is None)
+        self.there[schedule.name] = schedule
+
+    def remove(self, name: str) -> None:
+        self.there.pop(name, None)
 
 
 class MemoryWaits:
@@ -883,6 +932,8 @@ class World:
     runs: MemoryRuns = field(init=False)
     clusters: MemoryClusters = field(init=False)
     arrays: MemoryArrays = field(init=False)
+    schedules: MemorySchedules = field(init=False)
+    scheduler: MemoryScheduler = field(default_factory=MemoryScheduler)
     filesystems: MemoryFilesystems = field(init=False)
     lustre: MemoryLustre = field(init=False)
     networks: MemoryNetworks = field(default_factory=MemoryNetworks)
@@ -903,6 +954,7 @@ class World:
     def __post_init__(self) -> None:
         self.runs, self.clusters = MemoryRuns(self.clock), MemoryClusters(self.clock)
         self.arrays = MemoryArrays(self.clock)
+        self.schedules = MemorySchedules(self.clock)
         self.filesystems = MemoryFilesystems(self.clock)
         self.lustre = MemoryLustre(self.clock, "test")
         self.backend = MemoryBackend(self.clock, "test", commands=self.commands)
@@ -912,7 +964,8 @@ class World:
         wrap = self.fuse.wrap
         self.ports = Ports(
             runs=wrap(self.runs), clusters=wrap(self.clusters), waits=wrap(self.waits),
-            arrays=wrap(self.arrays),
+            arrays=wrap(self.arrays), schedules=wrap(self.schedules),
+            scheduler=wrap(self.scheduler),
             filesystems=wrap(self.filesystems), lustre=wrap(self.lustre),
             networks=wrap(self.networks),
             backends={"hyperpod": wrap(self.backend)},

@@ -272,6 +272,26 @@ class Client:
     def cancel_array(self, array_id: str) -> Json:
         return self._call("POST", f"/v1/arrays/{_segment(array_id)}:cancel")
 
+    def create_schedule(self, spec: Mapping[str, Any]) -> Json:
+        """The same spec again is the same schedule."""
+        return self._call("POST", "/v1/schedules", body=spec)
+
+    def schedule(self, name: str) -> Json:
+        return self._call("GET", f"/v1/schedules/{_segment(name)}")
+
+    def schedules(self, *, at_most: int = 1000) -> list[Json]:
+        """Newest first."""
+        return self._all("/v1/schedules", "schedules", {}, at_most)
+
+    def pause_schedule(self, name: str) -> Json:
+        return self._call("POST", f"/v1/schedules/{_segment(name)}:pause")
+
+    def resume_schedule(self, name: str) -> Json:
+        return self._call("POST", f"/v1/schedules/{_segment(name)}:resume")
+
+    def delete_schedule(self, name: str) -> Json:
+        return self._call("DELETE", f"/v1/schedules/{_segment(name)}")
+
     def create_filesystem(
         self, spec: Mapping[str, Any], *, idempotency_key: str | None = None
     ) -> Json:

@@ -15,6 +15,7 @@ from trainyard.domain.array_records import RunArray
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.filesystems import Life, TaskEnd
 from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Run, TimelineEntry, Wait
+from trainyard.domain.schedule_records import Schedule
 from trainyard.domain.states import BackendStatus
 from trainyard_contracts.cluster_base import ClusterBase
 from trainyard_contracts.events import ClusterHeartbeat, Fact
@@ -262,6 +263,45 @@ class Arrays(Protocol):
 
     def active(self) -> builtins.list[RunArray]:
         """Every array that is not over and that this version can read."""
+        ...
+
+
+class Schedules(Protocol):
+    """Schedules."""
+
+    def create(self, schedule: Schedule) -> Schedule:
+        """Conditional on no schedule of that name that is not Deleted.
+
+        Raises errors.ScheduleExists.
+        """
+        ...
+
+    def get(self, name: str) -> Schedule:
+        """Raises errors.ScheduleNotFound, errors.RecordUnreadable."""
+        ...
+
+    def put(self, schedule: Schedule) -> Schedule:
+        """As Runs.put."""
+        ...
+
+    def list(self, *, limit: int, token: str | None) -> Page[Schedule]:
+        """As Runs.list, without those that are Deleted."""
+        ...
+
+    def active(self) -> builtins.list[Schedule]:
+        """Every one that is not Deleted, or that EventBridge Scheduler still may have."""
+        ...
+
+
+class Scheduler(Protocol):
+    """EventBridge Scheduler: it calls the function of steps when a schedule is due."""
+
+    def place(self, schedule: Schedule, begins: datetime | None) -> None:
+        """Make or change it to be as the record says; `begins`: when a rate is due next."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Remove it if it is there."""
         ...
 
 
@@ -885,6 +925,8 @@ class Ports:
 
     runs: Runs
     arrays: Arrays
+    schedules: Schedules
+    scheduler: Scheduler
     clusters: Clusters
     filesystems: Filesystems
     lustre: Lustre

@@ -35,6 +35,8 @@ def build(settings: Settings) -> Ports:
     from trainyard.aws.networks import Subnets
     from trainyard.aws.pricing import PriceList
     from trainyard.aws.runs import TableRuns
+    from trainyard.aws.scheduler import EventBridgeScheduler
+    from trainyard.aws.schedules import TableSchedules
     from trainyard.aws.secrets import SecretKeys
     from trainyard.aws.sources import S3Sources
     from trainyard.aws.table import Table
@@ -47,6 +49,13 @@ def build(settings: Settings) -> Ports:
     return Ports(
         runs=TableRuns(table, clock),
         arrays=TableArrays(table, clock),
+        schedules=TableSchedules(table, clock),
+        scheduler=EventBridgeScheduler(
+            Lazy("scheduler", settings.region),
+            settings.schedule_group,
+            settings.steps_function_arn,
+            settings.schedules_role_arn,
+        ),
         clusters=TableClusters(table, clock),
         filesystems=TableFilesystems(table, clock),
         lustre=Fsx(

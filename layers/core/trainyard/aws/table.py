@@ -14,6 +14,7 @@
     cluster#<name>    nodes#<fact id>            the node names of a fact of many
     beat#<name>       <at>#<event id>            a heartbeat, TTL 7 days
     array#<id>        array                      an array of runs (doc, version)
+    schedule#<name>   schedule                   a schedule (doc, version)
     filesystem#<name> filesystem                 a filesystem (doc, version)
     wait#<owner>      wait                       a machine's task token
 
@@ -23,6 +24,7 @@ The index has these keys:
     run#<id>          runs#active|ended          <created>#<id>
     cluster#<name>    clusters#active|deleted    <created>#<name>
     array#<id>        arrays#active|ended        <created>#<id>
+    schedule#<name>   schedules#active|deleted   <created>#<name>
     filesystem#<name> filesystems#active|deleted <created>#<name>
     wait#<owner>      waits                      <owner>
 

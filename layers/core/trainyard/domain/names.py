@@ -46,6 +46,11 @@ def member_id(array: str, made_at: datetime, index: int) -> str:
     return derived_id("run", made_at, array, index)
 
 
+def scheduled_run_id(key: str, at: datetime) -> str:
+    """The run of one time of a schedule."""
+    return derived_id("run", at, key, at.isoformat())
+
+
 def cluster_for_run(spec_name: str, run: str) -> str:
     """The name of a run's own cluster: at most 63 characters, the last 6 are of the run's ulid."""
     return f"{spec_name[:56].rstrip('-')}-{run[-6:]}"

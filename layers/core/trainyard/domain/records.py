@@ -259,6 +259,7 @@ class Run(Record):
         default_factory=dict, description="uploaded data among its inputs, by the name in the spec"
     )
     array: ArrayMember | None = Field(default=None, description="of a run that an array made")
+    schedule: str = Field(default="", description="the name of the schedule that submitted it")
     after_met_at: datetime | None = Field(
         default=None, description="when all runs of spec.after had ended, so that it could begin"
     )

@@ -12,7 +12,7 @@ from aws_lambda_powertools.event_handler.middlewares import NextMiddleware
 from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValidationError
 
 from trainyard.domain.errors import MethodNotAllowed, NotFound, TrainyardError
-from trainyard.http import arrays, clusters, filesystems, nodes, runs, uploads
+from trainyard.http import arrays, clusters, filesystems, nodes, runs, schedules, uploads
 from trainyard.http.problems import internal_response, invalid_request, problem_response
 from trainyard.http.requests import check_parameters, parse_object, readable
 from trainyard.ports import Ports
@@ -31,7 +31,7 @@ class Api:
             enable_validation=True, json_body_deserializer=parse_object
         )
         self.resolver.use([_refuse_unknown_parameters])
-        for resource in (runs, arrays, clusters, filesystems, nodes, uploads):
+        for resource in (runs, arrays, schedules, clusters, filesystems, nodes, uploads):
             self.resolver.include_router(resource.routes(ports))
         self.resolver.exception_handler(TrainyardError)(problem_response)
         self.resolver.exception_handler(RequestValidationError)(

@@ -14,6 +14,7 @@ from trainyard.domain.errors import (
     MethodNotAllowed,
     NodeNotFound,
     RunNotFound,
+    ScheduleNotFound,
     UploadNotFound,
 )
 from trainyard_contracts.base import NAME_PATTERN, told
@@ -21,6 +22,7 @@ from trainyard_contracts.base import NAME_PATTERN, told
 RunPath = Annotated[str, Path(alias="runId", description="run-<ulid>")]
 ArrayPath = Annotated[str, Path(alias="arrayId", description="arr-<ulid>")]
 ClusterPath = Annotated[str, Path(alias="clusterName")]
+SchedulePath = Annotated[str, Path(alias="scheduleName")]
 FilesystemPath = Annotated[str, Path(alias="filesystemName")]
 InstancePath = Annotated[str, Path(alias="instanceId", description="i-<hex digits>")]
 UploadPath = Annotated[str, Path(alias="uploadId", description="SHA-256 of the tree's document")]
@@ -75,6 +77,15 @@ def filesystem_name(value: str) -> str:
         raise MethodNotAllowed(f"'{value[:100]}' names an action; actions are sent with POST.")
     if len(value) > 63 or not _NAME.fullmatch(value):
         raise FilesystemNotFound.of(value)
+    return value
+
+
+def schedule_name(value: str) -> str:
+    """Raises ScheduleNotFound for a text that cannot be a schedule's name."""
+    if ":" in value:
+        raise MethodNotAllowed(f"'{value[:100]}' names an action; actions are sent with POST.")
+    if len(value) > 48 or not _NAME.fullmatch(value):
+        raise ScheduleNotFound.of(value)
     return value
 
 

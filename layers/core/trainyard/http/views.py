@@ -238,6 +238,7 @@ class RunView(View):
     opened_at: datetime | None = Field(description="when this life began")
     finished_at: datetime | None
     array: ArrayMember | None = Field(description="of a run that an array made")
+    schedule: str = Field(description="the name of the schedule that submitted it, or ''")
     after_met_at: datetime | None = Field(
         description="when all runs of spec.after had ended, so that it could begin"
     )

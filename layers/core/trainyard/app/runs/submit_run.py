@@ -25,6 +25,7 @@ from trainyard.domain.errors import (
     ClusterNotFound,
     FieldError,
     InvalidRequest,
+    RunNotFound,
     UploadIncomplete,
     WrongState,
 )
@@ -64,6 +65,24 @@ def submit_run(ports: Ports, spec: RunSpec, *, idempotency_key: str | None = Non
     return stored
 
 
+def submit_scheduled(ports: Ports, spec: RunSpec, *, run_id: str, schedule: str) -> Run:
+    """The run of one time of a schedule; the same id again is the same run.
+
+    Raises what submit_run raises.
+    """
+    try:
+        stored = ports.runs.get(run_id)
+    except RunNotFound:
+        cluster = check_cluster(ports, spec)
+        code, start = check_code(ports, spec), check_start(ports, spec, cluster)
+        data = check_inputs(ports, spec)
+        made = new_run(ports, spec, code, start, data, run_id=run_id, schedule=schedule)
+        stored = ports.runs.create(made, idempotency_key=None, body_hash="")
+    if not stored.terminal:
+        start_run(ports, stored)
+    return stored
+
+
 def _known(ports: Ports, spec: RunSpec, idempotency_key: str | None) -> Run | None:
     if idempotency_key is None:
         return None
@@ -79,6 +98,7 @@ def new_run(
     *,
     run_id: str | None = None,
     array: ArrayMember | None = None,
+    schedule: str = "",
 ) -> Run:
     """The record of a run; one whose id is given is the same run, however often it is made."""
     now = ports.clock.now()
@@ -100,6 +120,7 @@ def new_run(
         start_from=start,
         data=data,
         array=array,
+        schedule=schedule,
         reason="Accepted; its state machine starts.",
         warnings=[*results.warnings(spec), *_of_its_cluster(ports, spec)],
     )

@@ -26,6 +26,7 @@ from trainyard.app.sweep.directories import directories, old_directory
 from trainyard.app.sweep.filesystems import filesystem_step, filesystems, unknown_filesystem
 from trainyard.app.sweep.filesystems import unknown as unknown_filesystems
 from trainyard.app.sweep.orphans import REMEDY, Suspect, suspects
+from trainyard.app.sweep.schedules import schedule_step, stored_schedules
 from trainyard.app.sweep.swept import Swept
 from trainyard.domain import names, teardown
 from trainyard.domain.array_records import RunArray
@@ -39,6 +40,7 @@ from trainyard.domain.errors import (
 from trainyard.domain.facts import Book, ClusterLost, IdleAndSilent, job_ended
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.records import Cluster, Run, TimelineEntry, Wait
+from trainyard.domain.schedule_records import Schedule
 from trainyard.domain.states import BackendStatus, NodeState
 from trainyard.ports import DeadLetter, Directory, Ports, Remains, SeenFilesystem
 from trainyard_contracts.commands import Cancel, JobState, Status, answer_of
@@ -100,7 +102,8 @@ def _name(
     | Filesystem
     | SeenFilesystem
     | Directory
-    | RunArray,
+    | RunArray
+    | Schedule,
 ) -> str:
     if isinstance(item, DeadLetter):
         return item.body[:200]
@@ -520,6 +523,7 @@ DUTIES: tuple[
     (_clusters, stray_job),
     (_runs, unheard_job),
     (active_arrays, array_step),
+    (stored_schedules, schedule_step),
     (_remains, left_over),
     (suspects, orphan),
     (_clusters, unneeded_wait),
