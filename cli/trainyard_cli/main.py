@@ -10,6 +10,7 @@ import typer
 
 from .commands import job_faults
 from .commands.arrays import arrays
+from .commands.chains import chains
 from .commands.clusters import clusters, nodes
 from .commands.data import data
 from .commands.filesystems import filesystems
@@ -32,6 +33,7 @@ app = typer.Typer(
 )
 app.add_typer(runs, name="run")
 app.add_typer(arrays, name="array")
+app.add_typer(chains, name="chain")
 app.add_typer(schedules, name="schedule")
 app.add_typer(clusters, name="cluster")
 app.add_typer(nodes, name="node")

@@ -59,16 +59,18 @@ def of_yaml(text: str, prepare: Callable[[yaml.Node | None], None] = as_written)
 
 
 def _texts_of_job(node: yaml.Node | None) -> None:
-    for spec in (node, _field(node, "run")):
+    runs = _field(node, "runs")
+    several = runs.value if isinstance(runs, yaml.SequenceNode) else []
+    for spec in (node, _field(node, "run"), *several):
         job = _field(spec, "job")
         as_written(_field(job, "arguments"))
         as_written(_field(job, "environment"))
-    for several in (_field(node, "parameters"), _field(node, "matrix")):
-        if isinstance(several, yaml.SequenceNode):
-            for entry in several.value:
+    for given in (_field(node, "parameters"), _field(node, "matrix")):
+        if isinstance(given, yaml.SequenceNode):
+            for entry in given.value:
                 as_written(entry)
-        elif isinstance(several, yaml.MappingNode):
-            for _, values in several.value:
+        elif isinstance(given, yaml.MappingNode):
+            for _, values in given.value:
                 as_written(values)
 
 
@@ -123,6 +125,18 @@ def read_spec(
             "This is a run's spec, not a cluster's", path, f"trainyard run submit {path}"
         )
     return document
+
+
+def read_chain(path: str) -> list[Any]:
+    """The runs of a chain's file, as they are written. Raises InvalidInput."""
+    runs = read_spec(path).get("runs")
+    if not isinstance(runs, list):
+        raise InvalidInput(
+            "The file has no list of runs",
+            f"{path}: runs: must be a list of runs' specs",
+            "docs/many-runs.md has an example",
+        )
+    return runs
 
 
 def _parsed(path: str) -> dict[str, Any]:

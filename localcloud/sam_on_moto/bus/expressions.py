@@ -18,7 +18,14 @@ _SECONDS = {"minute": 60, "hour": 3600, "day": 86400}
 _MONTHS = [name.upper() for name in calendar.month_abbr][1:]
 #: 1 is Sunday.
 _DAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
-_BOUNDS = ((0, 59, []), (0, 23, []), (1, 31, []), (1, 12, _MONTHS), (1, 7, _DAYS), (1970, 2199, []))
+_BOUNDS: tuple[tuple[int, int, list[str]], ...] = (
+    (0, 59, []),
+    (0, 23, []),
+    (1, 31, []),
+    (1, 12, _MONTHS),
+    (1, 7, _DAYS),
+    (1970, 2199, []),
+)
 
 
 class Refused(ValueError):

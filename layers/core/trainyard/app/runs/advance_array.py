@@ -38,7 +38,7 @@ def member_ended(ports: Ports, run: Run) -> None:
     """Count a member whose run is over, and begin the next one in its place."""
     if run.array is None or not run.terminal:
         return
-    end = {run.array.index: run.status}
+    end: dict[int, str] = {run.array.index: run.status}
     array = _changed(ports, ports.arrays.get(run.array.id), lambda one: _settled(one, end))
     _closed(ports, begin_members(ports, array))
 
