@@ -14,6 +14,8 @@ from .commands import completion as shells
 from .commands import job_faults
 from .commands.adoption import adopt, release
 from .commands.api_call import api
+from .commands.arrays import arrays
+from .commands.chains import chains
 from .commands.clusters import clusters, nodes
 from .commands.contexts import contexts
 from .commands.data import data
@@ -23,6 +25,7 @@ from .commands.local_people import users
 from .commands.people import add_share, audit, whoami
 from .commands.results import download, outputs
 from .commands.runs import app as runs
+from .commands.schedules import schedules
 from .commands.start import init
 from .context import Context, context_of
 from .doctor.command import doctor
@@ -37,6 +40,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(runs, name="run")
+app.add_typer(arrays, name="array")
+app.add_typer(chains, name="chain")
+app.add_typer(schedules, name="schedule")
 app.add_typer(clusters, name="cluster")
 app.add_typer(nodes, name="node")
 app.add_typer(filesystems, name="filesystem")

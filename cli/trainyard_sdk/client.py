@@ -326,6 +326,44 @@ class Client:
 
     # Filesystems
 
+    def submit_array(self, spec: Mapping[str, Any], *, idempotency_key: str | None = None) -> Json:
+        """As submit_run: the same key and spec give the same array."""
+        return self._call("POST", "/v1/arrays", body=spec, key=idempotency_key or uuid.uuid4().hex)
+
+    def array(self, array_id: str) -> Json:
+        return self._call("GET", f"/v1/arrays/{_segment(array_id)}")
+
+    def arrays(self, *, at_most: int = 1000) -> list[Json]:
+        """Newest first."""
+        return self._all("/v1/arrays", "arrays", {}, at_most)
+
+    def array_members(self, array_id: str) -> list[Json]:
+        """By their numbers, with their runs."""
+        return self._all(f"/v1/arrays/{_segment(array_id)}/members", "members")
+
+    def cancel_array(self, array_id: str) -> Json:
+        return self._call("POST", f"/v1/arrays/{_segment(array_id)}:cancel")
+
+    def create_schedule(self, spec: Mapping[str, Any]) -> Json:
+        """The same spec again is the same schedule."""
+        return self._call("POST", "/v1/schedules", body=spec)
+
+    def schedule(self, name: str) -> Json:
+        return self._call("GET", f"/v1/schedules/{_segment(name)}")
+
+    def schedules(self, *, at_most: int = 1000) -> list[Json]:
+        """Newest first."""
+        return self._all("/v1/schedules", "schedules", {}, at_most)
+
+    def pause_schedule(self, name: str) -> Json:
+        return self._call("POST", f"/v1/schedules/{_segment(name)}:pause")
+
+    def resume_schedule(self, name: str) -> Json:
+        return self._call("POST", f"/v1/schedules/{_segment(name)}:resume")
+
+    def delete_schedule(self, name: str) -> Json:
+        return self._call("DELETE", f"/v1/schedules/{_segment(name)}")
+
     def create_filesystem(
         self, spec: Mapping[str, Any], *, idempotency_key: str | None = None
     ) -> Json:

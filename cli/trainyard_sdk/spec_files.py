@@ -59,9 +59,19 @@ def of_yaml(text: str, prepare: Callable[[yaml.Node | None], None] = as_written)
 
 
 def _texts_of_job(node: yaml.Node | None) -> None:
-    job = _field(node, "job")
-    as_written(_field(job, "arguments"))
-    as_written(_field(job, "environment"))
+    runs = _field(node, "runs")
+    several = runs.value if isinstance(runs, yaml.SequenceNode) else []
+    for spec in (node, _field(node, "run"), *several):
+        job = _field(spec, "job")
+        as_written(_field(job, "arguments"))
+        as_written(_field(job, "environment"))
+    for given in (_field(node, "parameters"), _field(node, "matrix")):
+        if isinstance(given, yaml.SequenceNode):
+            for entry in given.value:
+                as_written(entry)
+        elif isinstance(given, yaml.MappingNode):
+            for _, values in given.value:
+                as_written(values)
 
 
 def _field(node: yaml.Node | None, name: str) -> yaml.Node | None:
@@ -70,7 +80,7 @@ def _field(node: yaml.Node | None, name: str) -> yaml.Node | None:
     return next((value for key, value in node.value if key.value == name), None)
 
 
-Kind = Literal["run", "cluster", "filesystem"]
+Kind = Literal["run", "cluster", "filesystem", "array", "schedule"]
 
 
 def read_spec(path: str, kind: Kind | None = None) -> dict[str, Any]:
@@ -99,11 +109,35 @@ def read_spec(path: str, kind: Kind | None = None) -> dict[str, Any]:
         raise InvalidInput(
             "This is a cluster's spec, not a run's", path, f"trainyard cluster create {path}"
         )
+    if kind in ("array", "schedule") and "run" not in document:
+        raise InvalidInput(
+            f"The {kind}'s spec has no run",
+            path,
+            "Put the run's spec below 'run'; docs/many-runs.md has examples",
+        )
+    if kind == "run" and "run" in document and "job" not in document:
+        raise InvalidInput(
+            "This is the spec of an array or a schedule, not a run's",
+            path,
+            f"trainyard array submit {path}, or trainyard schedule add {path}",
+        )
     if kind == "cluster" and "job" in document and not of_a_cluster:
         raise InvalidInput(
             "This is a run's spec, not a cluster's", path, f"trainyard run submit {path}"
         )
     return document
+
+
+def read_chain(path: str) -> list[Any]:
+    """The runs of a chain's file, as they are written. Raises InvalidInput."""
+    runs = read_spec(path).get("runs")
+    if not isinstance(runs, list):
+        raise InvalidInput(
+            "The file has no list of runs",
+            f"{path}: runs: must be a list of runs' specs",
+            "docs/many-runs.md has an example",
+        )
+    return runs
 
 
 def _parsed(path: str) -> dict[str, Any]:

@@ -122,12 +122,15 @@ def build(
         speed_patches.install(cloud)
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
-    from sam_on_moto.gateway.admin import Admin, fire
+    from sam_on_moto.gateway.admin import Admin, fire, move_clock
 
     moto = around_moto(DomainDispatcherApplication(create_backend_app))
     parts = _parts(cloud)
     _hook_moto(parts)
-    own: dict[Call, Handler] = {("POST", "fire"): partial(fire, parts.schedules)}
+    own: dict[Call, Handler] = {
+        ("POST", "fire"): partial(fire, parts.schedules),
+        ("POST", "clock"): partial(move_clock, parts.schedules),
+    }
     admin = Admin(cloud, end, update, {**own, **(calls or {})})
     return Serving(parts, admin, moto, listener)
 
@@ -155,6 +158,7 @@ def _parts(cloud: Cloud) -> Parts:
         machines=step_functions.report,
     )
     bus.install()
+    schedules.of_api.install()
     return Parts(cloud, functions, gateway, schedules)
 
 

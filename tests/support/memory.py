@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import hashlib
 import json
 from base64 import b64encode
@@ -18,11 +19,13 @@ from trainyard.aws.directories import PARTS
 from trainyard.aws.items import pack, stamp
 from trainyard.backends.hyperpod.events import read_event
 from trainyard.domain import errors
+from trainyard.domain.array_records import RunArray
 from trainyard.domain.audit import AuditEntry, AuditQuery
 from trainyard.domain.facts import attempt_of, data_of, type_of
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.listing import EVERYTHING, Wanted, matches
 from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Run, TimelineEntry, Wait
+from trainyard.domain.schedule_records import Schedule
 from trainyard.domain.states import BackendStatus, NodeState
 from trainyard.ports import (
     Adoptions,
@@ -172,8 +175,7 @@ class MemoryRuns:
             if known is not None:
                 return known
             self.keys[idempotency_key] = (run.id, body_hash)
-        self.stored[run.id] = run
-        return run
+        return self.stored.setdefault(run.id, run)
 
     def by_key(self, idempotency_key: str, body_hash: str, *, at: datetime) -> Run | None:
         if idempotency_key not in self.keys:
@@ -189,6 +191,9 @@ class MemoryRuns:
         if run_id in self.broken:
             raise errors.RecordUnreadable(f"this version cannot read the record of {run_id}")
         return self.stored[run_id]
+
+    def children(self, run_id: str) -> list[str]:
+        return [run.id for run in self.stored.values() if run_id in run.spec.after]
 
     def put(self, run: Run, lines: Sequence[TimelineEntry] = ()) -> Run:
         if self.get(run.id).version != run.version:
@@ -431,6 +436,81 @@ class MemoryAudit:
         newest = sorted(wanted, key=lambda entry: (entry.at, entry.id), reverse=True)
         asked = ["audit", query.who, query.what, query.subject, query.since.isoformat()]
         return page(newest, limit, token, json.dumps(asked))
+
+
+class MemoryArrays:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.stored: dict[str, RunArray] = {}
+
+    def create(self, array: RunArray) -> RunArray:
+        return self.stored.setdefault(array.id, array)
+
+    def get(self, array_id: str) -> RunArray:
+        if array_id not in self.stored:
+            raise errors.ArrayNotFound.of(array_id)
+        return self.stored[array_id]
+
+    def put(self, array: RunArray) -> RunArray:
+        if self.get(array.id).version != array.version:
+            raise errors.ConflictError(f"array {array.id} was changed in between.")
+        changed = array.changed(version=array.version + 1, updated_at=self._clock.now())
+        self.stored[array.id] = read_stored(RunArray, changed.model_dump_json())
+        return self.stored[array.id]
+
+    def list(self, *, limit: int, token: str | None) -> Page[RunArray]:
+        return page(list(reversed(self.stored.values())), limit, token, "arrays")
+
+    def active(self) -> builtins.list[RunArray]:
+        return [array for array in self.stored.values() if not array.over]
+
+
+class MemorySchedules:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.stored: dict[str, Schedule] = {}
+
+    def create(self, schedule: Schedule) -> Schedule:
+        old = self.stored.get(schedule.name)
+        if old is not None and old.status != "Deleted":
+            raise errors.ScheduleExists(f"a schedule named '{schedule.name}' exists")
+        if old is not None:
+            schedule = schedule.changed(generation=old.generation + 1, version=old.version + 1)
+        self.stored[schedule.name] = schedule
+        return schedule
+
+    def get(self, name: str) -> Schedule:
+        if name not in self.stored:
+            raise errors.ScheduleNotFound.of(name)
+        return self.stored[name]
+
+    def put(self, schedule: Schedule) -> Schedule:
+        if self.get(schedule.name).version != schedule.version:
+            raise errors.ConflictError(f"schedule {schedule.name} was changed in between.")
+        changed = schedule.changed(version=schedule.version + 1, updated_at=self._clock.now())
+        self.stored[schedule.name] = read_stored(Schedule, changed.model_dump_json())
+        return self.stored[schedule.name]
+
+    def list(self, *, limit: int, token: str | None) -> Page[Schedule]:
+        there = [one for one in reversed(self.stored.values()) if one.status != "Deleted"]
+        return page(there, limit, token, "schedules")
+
+    def active(self) -> builtins.list[Schedule]:
+        return [one for one in self.stored.values() if one.status != "Deleted" or one.placed]
+
+
+class MemoryScheduler:
+    """EventBridge Scheduler, as far as it is asked: what it has by name."""
+
+    def __init__(self) -> None:
+        self.there: dict[str, Schedule] = {}
+
+    def place(self, schedule: Schedule, begins: datetime | None) -> None:
+        assert (begins is None) == (schedule.spec.rate is None)
+        self.there[schedule.name] = schedule
+
+    def remove(self, name: str) -> None:
+        self.there.pop(name, None)
 
 
 class MemoryWaits:
@@ -780,6 +860,12 @@ class MemoryExports:
         rest = str(start + limit) if start + limit < len(known) else None
         return Page(known[start : start + limit], rest)
 
+    def copy(self, source: str, key: str) -> bool:
+        if source not in self._blobs.objects:
+            return False
+        self._blobs.put(key, self._blobs.objects[source])
+        return True
+
     def url(self, key: str, *, seconds: int) -> str:
         return f"https://bucket.example/{key}?expires={seconds}"
 
@@ -884,6 +970,9 @@ class World:
     fuse: Fuse = field(default_factory=Fuse)
     runs: MemoryRuns = field(init=False)
     clusters: MemoryClusters = field(init=False)
+    arrays: MemoryArrays = field(init=False)
+    schedules: MemorySchedules = field(init=False)
+    scheduler: MemoryScheduler = field(default_factory=MemoryScheduler)
     filesystems: MemoryFilesystems = field(init=False)
     audit: MemoryAudit = field(init=False)
     lustre: MemoryLustre = field(init=False)
@@ -904,6 +993,8 @@ class World:
 
     def __post_init__(self) -> None:
         self.runs, self.clusters = MemoryRuns(self.clock), MemoryClusters(self.clock)
+        self.arrays = MemoryArrays(self.clock)
+        self.schedules = MemorySchedules(self.clock)
         self.filesystems = MemoryFilesystems(self.clock)
         self.audit = MemoryAudit()
         self.lustre = MemoryLustre(self.clock, "test")
@@ -914,6 +1005,8 @@ class World:
         wrap = self.fuse.wrap
         self.ports = Ports(
             runs=wrap(self.runs), clusters=wrap(self.clusters), waits=wrap(self.waits),
+            arrays=wrap(self.arrays), schedules=wrap(self.schedules),
+            scheduler=wrap(self.scheduler),
             filesystems=wrap(self.filesystems), audit=wrap(self.audit), lustre=wrap(self.lustre),
             networks=wrap(self.networks),
             backends={"hyperpod": wrap(self.backend)},

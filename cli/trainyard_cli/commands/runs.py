@@ -56,6 +56,16 @@ Variables = Annotated[
     typer.Option("--env", metavar="NAME=VALUE", help="a variable of the program; repeatable"),
 ]
 NewName = Annotated[str | None, typer.Option("--name", help="another name for the run")]
+After = Annotated[
+    list[str] | None,
+    typer.Option("--after", metavar="RUN", help="begin when this run has succeeded; repeatable"),
+]
+AfterPolicy = Annotated[
+    str | None,
+    typer.Option(
+        "--after-policy", metavar="success|end", help="end: begin however --after's runs ended"
+    ),
+]
 Dryrun = Annotated[
     bool, typer.Option("--dryrun", help="show exactly what would be done, and do nothing")
 ]
@@ -77,6 +87,8 @@ def submit(
     fields: Changes = None,
     environment: Variables = None,
     name: NewName = None,
+    after: After = None,
+    after_policy: AfterPolicy = None,
 ) -> None:
     """Submit a run.
 
@@ -91,7 +103,7 @@ def submit(
     context = context_of(typer_context)
     spec = overridden(
         anchored(read_spec(file, "run"), file),
-        fields=fields or (),
+        fields=[*_following(after, after_policy), *(fields or ())],
         environment=environment or (),
         name=name,
         arguments=_arguments(typer_context, context),
@@ -151,6 +163,12 @@ def rerun(
 def _labels_now(document: Json) -> Json:
     """As people changed them since; none of an API that knows no labels."""
     return {"labels": document["labels"]} if document.get("labels") else {}
+
+
+def _following(after: list[str] | None, policy: str | None) -> list[str]:
+    """The runs that it follows, as changes of its spec."""
+    runs = [f"after=[{', '.join(after)}]"] if after else []
+    return runs + ([f"afterPolicy={policy}"] if policy else [])
 
 
 def _start(run: str, step: int) -> str:

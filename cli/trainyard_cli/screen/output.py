@@ -39,6 +39,7 @@ err = _console(stderr=True)
 STYLES = {
     "Succeeded": "green", "Ready": "green", "Running": "cyan", "Failed": "red",
     "Cancelled": "yellow", "Recovering": "yellow", "WaitingForNode": "yellow", "linked": "green",
+    "Waiting": "yellow",
     "Updating": "cyan", "Stopped": "yellow", "silent": "red", "down": "red", "rejected": "red",
     "whole": "green",
 }  # fmt: skip

@@ -83,11 +83,10 @@ Name = Annotated[
     Field(description="1 to 63 letters, digits and inner hyphens; no underscore"),
 ]
 # pydantic's Rust regex engine has no look-around, so the path rule is `relative_path`.
+RUN_ID = r"run-[0-9a-hjkmnp-tv-z]{26}"
 RunId = Annotated[
     str,
-    matching(
-        r"^run-[0-9a-hjkmnp-tv-z]{26}$", "must be the id of a run: run- and 26 letters and digits"
-    ),
+    matching(rf"^{RUN_ID}$", "must be the id of a run: run- and 26 letters and digits"),
 ]
 Sha256Hex = Annotated[
     str,

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import Field, StringConstraints
 
 from . import spec_rules
-from .base import NAME_PATTERN, Strict, judged, matching, relative_path, rule
+from .base import NAME_PATTERN, RUN_ID, Strict, judged, matching, relative_path, rule
 
 _PREFIX = r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9_.=+@-]+)*/?"
 _WORDS = (
@@ -40,7 +40,8 @@ class S3Prefix(NamedTuple):
 
 
 def _straight(source: str) -> str:
-    if source.startswith("s3://") and {".", ".."} & set(source.split("/")):
+    named = source.startswith(("s3://", "run:"))
+    if named and {".", ".."} & set(source.split("/")):
         raise ValueError("must not contain '.' or '..' as a part")
     return source
 
@@ -59,8 +60,31 @@ S3Source = Annotated[
 ]
 
 
+#: What another run exported, all of it or what lies below a path there.
+_OUTPUTS = rf"run:{RUN_ID}/outputs(/[A-Za-z0-9_.=+@-]+)*/?"
+
+
 def is_s3(source: str) -> bool:
     return source.startswith("s3://")
+
+
+class RunOutputs(NamedTuple):
+    """What a run exported; `path` is below its export, '' is all of it."""
+
+    run_id: str
+    path: str
+
+    @classmethod
+    def of(cls, source: str) -> RunOutputs | None:
+        """None where the source is something else."""
+        if not source.startswith("run:"):
+            return None
+        run_id, _, path = source.removeprefix("run:").partition("/outputs")
+        return cls(run_id, path.strip("/"))
+
+    def below(self, export_prefix: str) -> str:
+        """Where the objects lie; ends with a slash, as `export_prefix` does."""
+        return f"{export_prefix}{self.path}/" if self.path else export_prefix
 
 
 class InputSpec(Strict):
@@ -69,14 +93,16 @@ class InputSpec(Strict):
     source: Annotated[
         str,
         matching(
-            rf"^({_PREFIX}|{NAME_PATTERN.strip('^$')})$",
-            f"must be {_WORDS}; or the name of data that 'trainyard data upload' brought up",
+            rf"^({_PREFIX}|{_OUTPUTS}|{NAME_PATTERN.strip('^$')})$",
+            f"must be {_WORDS}; or the name of data that 'trainyard data upload' brought up; or "
+            "run:RUN/outputs of a run that 'after' names",
             max_length=512,
         ),
         judged(_straight),
     ] = Field(
         description="s3://BUCKET/PREFIX/ that the cluster's jobInputs or s3Mounts hold; or the "
-        "name of data that were uploaded (trainyard data upload), as they are at the submission"
+        "name of data that were uploaded (trainyard data upload), as they are at the submission; "
+        "or run:RUN/outputs, what a run of 'after' exported, or run:RUN/outputs/PATH of it"
     )
     path: Annotated[str, StringConstraints(max_length=256), judged(_place)] = Field(
         description="where the program finds them: relative to its working directory, of which "
@@ -92,7 +118,9 @@ class InputSpec(Strict):
     @rule
     def _mountable(self) -> InputSpec:
         if self.mode == "mount" and not is_s3(self.source):
-            raise ValueError("mode: data that were uploaded are copied; use mode 'copy'")
+            raise ValueError(
+                "mode: uploaded data and the outputs of runs are copied; use mode 'copy'"
+            )
         return self
 
 

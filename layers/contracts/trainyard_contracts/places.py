@@ -212,6 +212,13 @@ def code_prefix(run: str) -> str:
     return f"{run}/{CODE}"
 
 
+def outputs_prefix(run: str, number: int) -> str:
+    """Where a run finds its copy of what another run exported (inputs), below a `run_prefix`; ends
+    with a slash.
+    """
+    return f"{run}/{INPUTS}/{number}/"
+
+
 def start_prefix(run: str) -> str:
     """Where a run of training jobs finds the checkpoint of another run with which it begins, below
     a `run_prefix`; ends with a slash. The checkpoint has the name that it had there.

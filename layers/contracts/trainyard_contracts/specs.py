@@ -29,7 +29,7 @@ from .cluster_parts import Requirement
 from .cluster_specs import ClusterSpec
 from .git_code import GitSpec
 from .images import ImageName, is_file
-from .inputs import InputSpec, S3Prefix, is_s3, meeting, misplaced
+from .inputs import InputSpec, RunOutputs, S3Prefix, is_s3, meeting, misplaced
 from .labels import Labels
 from .recipe_names import RecipeName
 from .watching import ProgressSetting, WatchSpec
@@ -490,6 +490,17 @@ class RunSpec(Strict):
         max_length=16,
         description="data that the program finds when it starts",
     )
+    after: list[RunId] = Field(
+        default_factory=list,
+        max_length=16,
+        description="runs that must have ended before this one begins; until then it is Waiting, "
+        "has no cluster of its own, and its limits do not count",
+    )
+    after_policy: Literal["success", "end"] = Field(
+        default="success",
+        description="success: the run fails as soon as one of 'after' does not succeed; end: it "
+        "begins when all of them have ended, however they did",
+    )
     checkpoint: CheckpointSpec = Field(
         default=CheckpointSpec(), description="when its state is saved on the cluster"
     )
@@ -513,6 +524,24 @@ class RunSpec(Strict):
     def _apart(self) -> RunSpec:
         if problem := meeting(self.inputs, self.job.files):
             raise ValueError(problem)
+        return self
+
+    @rule
+    def _chained(self) -> RunSpec:
+        for number, run_id in enumerate(self.after):
+            if run_id in self.after[:number]:
+                raise ValueError(f"after.{number}: {run_id} is named twice; name each run once")
+        if self.after_policy == "end" and not self.after:
+            raise ValueError(
+                "afterPolicy: is for a run that waits for others; name them in 'after'"
+            )
+        for number, one in enumerate(self.inputs):
+            outputs = RunOutputs.of(one.source)
+            if outputs is not None and outputs.run_id not in self.after:
+                raise ValueError(
+                    f"inputs.{number}.source: reads what {outputs.run_id} exports; name that run "
+                    "in 'after', too"
+                )
         return self
 
     @rule

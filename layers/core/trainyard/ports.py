@@ -12,12 +12,14 @@ from datetime import datetime
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from trainyard.domain.adoption import ForeignCluster
+from trainyard.domain.array_records import RunArray
 from trainyard.domain.audit import AuditEntry, AuditQuery
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.filesystems import Life, TaskEnd
 from trainyard.domain.listing import EVERYTHING, Wanted
 from trainyard.domain.people import RolesOfPeople
 from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Run, TimelineEntry, Wait
+from trainyard.domain.schedule_records import Schedule
 from trainyard.domain.states import BackendStatus
 from trainyard_contracts.cluster_base import ClusterBase
 from trainyard_contracts.events import ClusterHeartbeat, Fact
@@ -187,6 +189,10 @@ class Runs(Protocol):
         """Raises errors.RunNotFound, errors.RecordUnreadable."""
         ...
 
+    def children(self, run_id: str) -> builtins.list[str]:
+        """Ids of the runs whose spec names this one in `after`; `create` stores them with these."""
+        ...
+
     def put(self, run: Run, lines: Sequence[TimelineEntry] = ()) -> Run:
         """Write if the stored version equals run.version. Raises errors.ConflictError.
 
@@ -245,6 +251,69 @@ class Runs(Protocol):
 
     def checkpoints(self, run_id: str, *, limit: int, token: str | None) -> Page[Checkpoint]:
         """Newest step first."""
+        ...
+
+
+class Arrays(Protocol):
+    """Arrays of runs."""
+
+    def create(self, array: RunArray) -> RunArray:
+        """Store it, or answer with the one that is there by its id."""
+        ...
+
+    def get(self, array_id: str) -> RunArray:
+        """Raises errors.ArrayNotFound, errors.RecordUnreadable."""
+        ...
+
+    def put(self, array: RunArray) -> RunArray:
+        """As Runs.put."""
+        ...
+
+    def list(self, *, limit: int, token: str | None) -> Page[RunArray]:
+        """As Runs.list."""
+        ...
+
+    def active(self) -> builtins.list[RunArray]:
+        """Every array that is not over and that this version can read."""
+        ...
+
+
+class Schedules(Protocol):
+    """Schedules."""
+
+    def create(self, schedule: Schedule) -> Schedule:
+        """Conditional on no schedule of that name that is not Deleted.
+
+        Raises errors.ScheduleExists.
+        """
+        ...
+
+    def get(self, name: str) -> Schedule:
+        """Raises errors.ScheduleNotFound, errors.RecordUnreadable."""
+        ...
+
+    def put(self, schedule: Schedule) -> Schedule:
+        """As Runs.put."""
+        ...
+
+    def list(self, *, limit: int, token: str | None) -> Page[Schedule]:
+        """As Runs.list, without those that are Deleted."""
+        ...
+
+    def active(self) -> builtins.list[Schedule]:
+        """Every one that is not Deleted, or that EventBridge Scheduler still may have."""
+        ...
+
+
+class Scheduler(Protocol):
+    """EventBridge Scheduler: it calls the function of steps when a schedule is due."""
+
+    def place(self, schedule: Schedule, begins: datetime | None) -> None:
+        """Make or change it to be as the record says; `begins`: when a rate is due next."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Remove it if it is there."""
         ...
 
 
@@ -713,6 +782,10 @@ class Exports(Protocol):
         """
         ...
 
+    def copy(self, source: str, key: str) -> bool:
+        """Copy an object of the data bucket, however large; False if there is no such object."""
+        ...
+
     def url(self, key: str, *, seconds: int) -> str:
         """A URL that anybody can read the object by for so long."""
         ...
@@ -935,6 +1008,9 @@ class Ports:
     """
 
     runs: Runs
+    arrays: Arrays
+    schedules: Schedules
+    scheduler: Scheduler
     clusters: Clusters
     filesystems: Filesystems
     audit: Audit

@@ -33,6 +33,12 @@ class Settings:
     cluster_machine_arn: str
     #: the one that deletes them
     teardown_machine_arn: str
+    #: EventBridge Scheduler's group of all schedules of this stack
+    schedule_group: str
+    #: the function that does steps, which schedules call
+    steps_function_arn: str
+    #: the role under which EventBridge Scheduler calls it
+    schedules_role_arn: str
     #: the most that the role of any cluster's nodes may do
     node_boundary_arn: str
     #: all secrets of this stack lie below it
@@ -73,6 +79,9 @@ class Settings:
             run_machine_arn=_required(env, "RUN_MACHINE_ARN"),
             cluster_machine_arn=_required(env, "CLUSTER_MACHINE_ARN"),
             teardown_machine_arn=_required(env, "TEARDOWN_MACHINE_ARN"),
+            schedule_group=_required(env, "SCHEDULE_GROUP"),
+            steps_function_arn=_required(env, "STEPS_FUNCTION_ARN"),
+            schedules_role_arn=_required(env, "SCHEDULES_ROLE_ARN"),
             node_boundary_arn=_required(env, "NODE_BOUNDARY_ARN"),
             secret_prefix=_required(env, "SECRET_PREFIX"),
             default_subnet_ids=_comma_list(env, "DEFAULT_SUBNET_IDS"),

@@ -22,6 +22,7 @@ def ports() -> Ports:
 
 def build(settings: Settings) -> Ports:
     """Adapters for these settings; boto3's clients are made on their first call."""
+    from trainyard.aws.arrays import TableArrays
     from trainyard.aws.audit import TableAudit
     from trainyard.aws.blobs import S3Blobs
     from trainyard.aws.clients import Lazy
@@ -37,6 +38,8 @@ def build(settings: Settings) -> Ports:
     from trainyard.aws.networks import Subnets
     from trainyard.aws.pricing import PriceList
     from trainyard.aws.runs import TableRuns
+    from trainyard.aws.scheduler import EventBridgeScheduler
+    from trainyard.aws.schedules import TableSchedules
     from trainyard.aws.secrets import SecretKeys
     from trainyard.aws.sources import S3Sources
     from trainyard.aws.table import Table
@@ -48,6 +51,14 @@ def build(settings: Settings) -> Ports:
     blobs = S3Blobs(s3, settings.data_bucket)
     return Ports(
         runs=TableRuns(table, clock),
+        arrays=TableArrays(table, clock),
+        schedules=TableSchedules(table, clock),
+        scheduler=EventBridgeScheduler(
+            Lazy("scheduler", settings.region),
+            settings.schedule_group,
+            settings.steps_function_arn,
+            settings.schedules_role_arn,
+        ),
         clusters=TableClusters(table, clock),
         filesystems=TableFilesystems(table, clock),
         audit=TableAudit(table, clock, timedelta(days=settings.audit_days)),

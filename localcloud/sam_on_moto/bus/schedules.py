@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
+from sam_on_moto.bus.api_schedules import ApiSchedules
 from sam_on_moto.cloud import Cloud
 from sam_on_moto.functions.registry import Functions
 from sam_on_moto.iam.access import Denied
@@ -49,6 +50,8 @@ class Schedules:
         self._schedules: dict[str, Schedule] = {}
         self._changed = threading.Condition()
         self._closed = False
+        self.of_api = ApiSchedules(self._invoke)
+        """Those that were made by the API, and not by the template."""
         threading.Thread(target=self._run, daemon=True, name="schedules").start()
 
     def add(
@@ -103,10 +106,7 @@ class Schedules:
         target = schedule.target
         payload = target.get("Input") or json.dumps(self._default_event(schedule))
         try:
-            self._cloud.access.require_role(
-                target["RoleArn"], "scheduler", "lambda:InvokeFunction", target["Arn"]
-            )
-            self._functions.invoke_later(target["Arn"], payload.encode())
+            self._invoke(target["Arn"], target["RoleArn"], payload)
             schedule.fired += 1
             schedule.last_error = ""
         except Denied as denied:
@@ -118,6 +118,11 @@ class Schedules:
                     payload.encode(),
                     {"ERROR_CODE": "AWS.Lambda.AccessDenied", "ERROR_MESSAGE": str(denied)},
                 )
+
+    def _invoke(self, arn: str, role: str, payload: str) -> None:
+        """Raises Denied."""
+        self._cloud.access.require_role(role, "scheduler", "lambda:InvokeFunction", arn)
+        self._functions.invoke_later(arn, payload.encode())
 
     def _default_event(self, schedule: Schedule) -> dict[str, Any]:
         return {
@@ -133,6 +138,7 @@ class Schedules:
         }
 
     def close(self) -> None:
+        self.of_api.close()
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -146,4 +152,4 @@ class Schedules:
                 "lastError": s.last_error,
             }
             for s in self._schedules.values()
-        ]
+        ] + self.of_api.report()

@@ -6,6 +6,7 @@ import hmac
 import json
 import secrets
 from collections.abc import Callable, Mapping
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -110,3 +111,15 @@ def fire(schedules: Schedules, request: Request) -> Response:
         message = f'no schedule {name!r}; there are {known}. Send one as {{"schedule": name}}.'
         return json_response(404, {"message": message})
     return json_response(202, {"fired": name})
+
+
+def move_clock(schedules: Schedules, request: Request) -> Response:
+    """Set the clock of the API's schedules forward: nobody wants to wait for the night."""
+    text = str((json_object(request) or {}).get("to", ""))
+    try:
+        to = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        schedules.of_api.move(to if to.tzinfo else to.replace(tzinfo=timezone.utc))
+    except ValueError as error:
+        message = f'{error}; send {{"to": a time to come, such as 2027-01-31T02:00:00Z}}'
+        return json_response(400, {"message": message, "code": "invalid-request"})
+    return json_response(202, {"now": schedules.of_api.now().isoformat()})

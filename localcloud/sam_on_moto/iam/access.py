@@ -81,7 +81,7 @@ class Access:
         self.account_id = account_id
         self.enforce = enforce
         self.finders = finders
-        self.passed_roles = passed_roles or {}
+        self.passed_roles = {"scheduler": arns.scheduler_roles, **(passed_roles or {})}
         self.forbids: list[Callable[[Principal, str], bool]] = []
         """Each is asked before the policies whether it refuses the principal the action."""
         self.denials: collections.deque[dict[str, str]] = collections.deque(maxlen=100)

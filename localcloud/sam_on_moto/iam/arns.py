@@ -135,6 +135,18 @@ def _path_of(role: str, account: str) -> str:
     )
 
 
+def _scheduler(action: str, p: Parameters, path: str, n: Namer) -> list[str]:
+    found = re.search(r"/schedules/([^/?]+)", unquote(path))
+    group = p.get("GroupName") or p.get("groupName") or "default"
+    return [n.arn("scheduler", f"schedule/{group}/{found[1]}")] if found else []
+
+
+def scheduler_roles(action: str, parameters: Parameters) -> list[str]:
+    """The role under which EventBridge Scheduler calls a schedule's target is passed to it."""
+    role = (parameters.get("Target") or {}).get("RoleArn")
+    return [role] if role and action in ("CreateSchedule", "UpdateSchedule") else []
+
+
 def _sts(action: str, p: Parameters, path: str, n: Namer) -> list[str]:
     return [p["RoleArn"]] if p.get("RoleArn") else []
 
@@ -150,5 +162,6 @@ FINDERS: dict[str, Finder] = {
     "logs": _logs,
     "lambda": _lambda,
     "iam": _iam,
+    "scheduler": _scheduler,
     "sts": _sts,
 }

@@ -45,6 +45,10 @@ OPERATIONS: Operations = {
             GetLifecycleConfiguration GetObjectVersion ListBucket ListBucketMultipartUploads
             ListBucketVersions ListMultipartUploadParts
         """,
+        "scheduler": """
+            CreateSchedule DeleteSchedule GetSchedule GetScheduleGroup ListScheduleGroups
+            ListSchedules UpdateSchedule
+        """,
         "secretsmanager": """
             CreateSecret DeleteSecret DescribeSecret GetSecretValue ListSecrets
             ListSecretVersionIds PutSecretValue TagResource

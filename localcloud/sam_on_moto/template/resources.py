@@ -463,6 +463,15 @@ def _update_rule(maker: Maker, want: Wanted, physical_id: str) -> Callable[[], o
     return lambda: _put_rule(maker, want, name, on)
 
 
+@resource("AWS::Scheduler::ScheduleGroup", "Name Tags")
+def _schedule_group(maker: Maker, want: Wanted) -> Made:
+    name = want.name("Name")
+    group = maker.backend("scheduler").create_schedule_group(
+        name=name, tags=want.properties.get("Tags") or []
+    )
+    return name, {"Arn": group.arn}
+
+
 @resource(
     "AWS::Scheduler::Schedule",
     "Name GroupName ScheduleExpression FlexibleTimeWindow Target State Description",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainyard.aws import page_tokens
+from trainyard.aws.object_copy import ObjectCopy
 from trainyard.aws.refusals import translated
 from trainyard.domain import errors
 from trainyard.domain.manifest_pages import NotAManifest, read_part
@@ -44,6 +45,13 @@ class S3Exports:
             found, end = found + part.objects, part.end
         position = None if end is None else page_tokens.encode(query, f"{end} {version}")
         return Page(found, position)
+
+    def copy(self, source: str, key: str) -> bool:
+        try:
+            ObjectCopy(self._s3, self._bucket, source, key).run()
+        except errors.BlobNotFound:
+            return False
+        return True
 
     def url(self, key: str, *, seconds: int) -> str:
         url: str = self._s3.generate_presigned_url(

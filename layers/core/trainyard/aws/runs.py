@@ -42,6 +42,7 @@ _PRUNED = "SET doc = if_not_exists(doc, :doc), verdict = :verdict"
 _PAGE_BYTES = 2 * 1024 * 1024
 #: A transaction takes 100 writes: the run, and two for each line.
 _LINES_AT_ONCE = 49
+_CHILD = "child#"
 
 
 class TableRuns:
@@ -51,16 +52,17 @@ class TableRuns:
         self._table, self._clock = table, clock
 
     def create(self, run: Run, *, idempotency_key: str | None, body_hash: str) -> Run:
+        children = [self._table.always(_child_item(one, run.id)) for one in run.spec.after]
         if idempotency_key is None:
-            written = self._table.put(_run_item(run), condition="attribute_not_exists(pk)")
-            return (
-                run if written else self.get(run.id)
-            )  # our own write, whose answer was lost: ids are never made twice
+            failed = self._table.transact(self._table.new(_run_item(run)), *children)
+            # Our own write, whose answer was lost: an id is never made for two runs.
+            return run if not failed else self.get(run.id)
         key = _key_item(run, idempotency_key, body_hash)
         now = {":now": number(int(run.created_at.timestamp()))}
         failed = self._table.transact(
             self._table.new(_run_item(run)),
             self._table.new(key, unless="expiresAt < :now", values=now),
+            *children,
         )
         if not failed:
             return run
@@ -90,6 +92,10 @@ class TableRuns:
         if item is None:
             raise errors.RunNotFound.of(run_id)
         return _run(item)
+
+    def children(self, run_id: str) -> builtins.list[str]:
+        items = self._table.query(_pk(run_id), _CHILD)
+        return [item["sk"]["S"].removeprefix(_CHILD) for item in items]
 
     def put(self, run: Run, lines: Sequence[TimelineEntry] = ()) -> Run:
         after = run.changed(version=run.version + 1, updated_at=self._clock.now())
@@ -281,6 +287,10 @@ def _run_item(run: Run) -> Item:
             created_by=run.created_by,
         ),
     }
+
+
+def _child_item(run_id: str, child: str) -> Item:
+    return {"pk": text(_pk(run_id)), "sk": text(f"{_CHILD}{child}")}
 
 
 def _key_item(run: Run, idempotency_key: str, body_hash: str) -> Item:

@@ -7,11 +7,14 @@
     run#<id>          line#<at>#<entry id>       a line of the timeline
     run#<id>          note#<entry id>            makes the same entry id a no-op
     run#<id>          ckpt#<step>#<attempt>      a checkpoint
+    run#<id>          child#<id>                 a run that begins after it
     key#<sha256>      key                        an Idempotency-Key, TTL 24 h
     cluster#<name>    cluster                    the cluster, and when it was used
     cluster#<name>    fact#<fact id>             a fact of the cluster
     cluster#<name>    nodes#<fact id>            the node names of a fact of many
     beat#<name>       <at>#<event id>            a heartbeat, TTL 7 days
+    array#<id>        array                      an array of runs (doc, version)
+    schedule#<name>   schedule                   a schedule (doc, version)
     filesystem#<name> filesystem                 a filesystem (doc, version)
     wait#<owner>      wait                       a machine's task token
     audit#<month>     <at>#<entry id>            who changed what, TTL
@@ -22,6 +25,8 @@ The index has these keys:
     pk                gsi1pk                     gsi1sk
     run#<id>          runs#active|ended          <created>#<id>
     cluster#<name>    clusters#active|deleted    <created>#<name>
+    array#<id>        arrays#active|ended        <created>#<id>
+    schedule#<name>   schedules#active|deleted   <created>#<name>
     filesystem#<name> filesystems#active|deleted <created>#<name>
     wait#<owner>      waits                      <owner>
 

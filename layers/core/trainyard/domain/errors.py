@@ -123,6 +123,24 @@ class NodeNotFound(NotFound):
         return cls(f"'{instance_id[:100]}' is not the instance id of one of its nodes.")
 
 
+class ArrayNotFound(NotFound):
+    title = "There is no such array"
+    next_step = "List arrays with GET /v1/arrays or 'trainyard array ls'."
+
+    @classmethod
+    def of(cls, array_id: str) -> ArrayNotFound:
+        return cls(f"'{array_id[:100]}' is not the id of an array.")
+
+
+class ScheduleNotFound(NotFound):
+    title = "There is no such schedule"
+    next_step = "List schedules with GET /v1/schedules or 'trainyard schedule ls'."
+
+    @classmethod
+    def of(cls, name: str) -> ScheduleNotFound:
+        return cls(f"'{name[:100]}' is not the name of a schedule.")
+
+
 class FilesystemNotFound(NotFound):
     code = "filesystem-not-found"
     title = "There is no such filesystem"
@@ -229,6 +247,11 @@ class ClusterInUse(ConflictError):
     code = "cluster-in-use"
     title = "The cluster is in use"
     next_step = "Wait for its runs to end, or cancel them first."
+
+
+class ScheduleExists(ConflictError):
+    title = "A schedule of that name exists"
+    next_step = "Choose another name, or delete the schedule first: trainyard schedule rm NAME."
 
 
 class FilesystemExists(ConflictError):

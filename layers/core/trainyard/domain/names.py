@@ -17,6 +17,40 @@ def run_id(ulid: str) -> str:
     return f"run-{ulid.lower()}"
 
 
+#: Crockford's digits, in lower case, as ids of runs have them.
+_DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
+
+
+def keyed_id(kind: str, key: str) -> str:
+    """The id that belongs to a key of the client's."""
+    return derived_id(kind, datetime.fromtimestamp(0, timezone.utc), key)
+
+
+def derived_id(kind: str, at: datetime, *parts: object) -> str:
+    """An id that follows from its parts: whoever makes it a second time makes the same.
+
+    It sorts by the time, as ids that are drawn do.
+    """
+    moment, drawn = int(at.timestamp() * 1000), sha256("/".join(map(str, parts)).encode()).digest()
+    number = (moment << 80) | int.from_bytes(drawn[:10], "big")
+    digits = "".join(_DIGITS[(number >> (5 * place)) & 31] for place in reversed(range(26)))
+    return f"{kind}-{digits}"
+
+
+def array_id(ulid: str) -> str:
+    return f"arr-{ulid.lower()}"
+
+
+def member_id(array: str, made_at: datetime, index: int) -> str:
+    """The run of a member of an array."""
+    return derived_id("run", made_at, array, index)
+
+
+def scheduled_run_id(key: str, at: datetime) -> str:
+    """The run of one time of a schedule."""
+    return derived_id("run", at, key, at.isoformat())
+
+
 def cluster_for_run(spec_name: str, run: str) -> str:
     """The name of a run's own cluster: at most 63 characters, the last 6 are of the run's ulid."""
     return f"{spec_name[:56].rstrip('-')}-{run[-6:]}"

@@ -104,6 +104,12 @@ TEXTS: dict[str, tuple[str, str]] = {
         "The cluster is kept. Correct the reason in the detail, then trainyard run export RUN "
         "(POST /v1/runs/{id}:export).",
     ),
+    "parent-failed": (
+        "A run that it was to follow did not succeed",
+        "Look at that run with trainyard run show. When it has succeeded after all (trainyard run "
+        "resume), trainyard run resume RUN begins this one; a run that follows whatever becomes of "
+        "the others has afterPolicy 'end'.",
+    ),
     "submit-failed": (
         "The job could not be submitted",
         "Correct the reason in the detail, then trainyard run resume RUN. What the nodes said when "

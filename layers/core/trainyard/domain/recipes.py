@@ -14,7 +14,7 @@ from trainyard_contracts.files import (
     JobBundle,
     SyncOrder,
 )
-from trainyard_contracts.inputs import InputSpec, S3Prefix, is_s3
+from trainyard_contracts.inputs import InputSpec, RunOutputs, S3Prefix, is_s3
 from trainyard_contracts.watching import ProgressSource
 
 # One text for all recipes: what differs is data, and `launch` hands it to the recipe's own file
@@ -121,6 +121,8 @@ def _git(run: Run) -> BundleGit | None:
 
 
 def _input(run: Run, one: InputSpec, cluster: ClusterSpec | None) -> BundleInput:
+    if RunOutputs.of(one.source) is not None:
+        return BundleInput(path=one.path, source=run.outputs_at[one.source])
     if not is_s3(one.source):
         code = BundleCode(tree=run.data[one.source].tree, prefix=places.code_prefix(run.prefix))
         return BundleInput(path=one.path, code=code)

@@ -18,6 +18,7 @@ from trainyard_contracts.specs import RunSpec
 
 RunStatus = Literal[
     "Pending",
+    "Waiting",
     "Provisioning",
     "Submitting",
     "Running",
@@ -211,6 +212,13 @@ class Start(Record):
     )
 
 
+class ArrayMember(Record):
+    """Which member of which array a run is."""
+
+    id: str = Field(description="of the array")
+    index: int = Field(description="from 0")
+
+
 class Run(Record):
     """A run. Written by the run's state machine only, with optimistic locking on `version`."""
 
@@ -260,6 +268,15 @@ class Run(Record):
     start_from: Start | None = Field(default=None, description="of a run with checkpoint.startFrom")
     data: dict[str, Code] = Field(
         default_factory=dict, description="uploaded data among its inputs, by the name in the spec"
+    )
+    array: ArrayMember | None = Field(default=None, description="of a run that an array made")
+    schedule: str = Field(default="", description="the name of the schedule that submitted it")
+    after_met_at: datetime | None = Field(
+        default=None, description="when all runs of spec.after had ended, so that it could begin"
+    )
+    outputs_at: dict[str, str] = Field(
+        default_factory=dict,
+        description="where its nodes read the outputs of other runs, by the source in its inputs",
     )
     cluster_generation: int | None = Field(
         default=None, description="generation of its own cluster that this life uses"
@@ -347,6 +364,11 @@ class Run(Record):
     @property
     def terminal(self) -> bool:
         return self.status in TERMINAL
+
+    @property
+    def waits_for_runs(self) -> bool:
+        """It has not begun, as far as the runs of `after` are concerned."""
+        return bool(self.spec.after) and self.after_met_at is None
 
 
 class CapacityTry(Record):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from trainyard.domain import causes, closing, nodes, ways
+from trainyard.domain import causes, chains, closing, nodes, ways
 from trainyard.domain.capacity import next_try
 from trainyard.domain.clusters import without_slurm
 from trainyard.domain.decisions import Decision, Draft, Next
@@ -43,10 +43,12 @@ def decide(
     cluster: Cluster | None,
     now: datetime,
     checkpoints: Iterable[Checkpoint] = (),
+    parents: Sequence[Run] = (),
 ) -> Decision:
     """Decide what the run's machine does next.
 
-    `facts` are the run's and its cluster's, `checkpoints` the newest of its list. Deciding twice on
+    `facts` are the run's and its cluster's, `checkpoints` the newest of its list, `parents` the
+    runs of `after`, which a run that waits for them is given all. Deciding twice on
     the same state gives the same run and the same note ids, so the machine may repeat it at any
     point.
     """
@@ -60,7 +62,11 @@ def decide(
     if run.terminal:
         return draft.freeze("finish")
     observe(draft)
-    for stage in (_cancelled, _overdue, _cluster, _attempt, _export):
+    if draft.run.outcome is None:
+        _cancelled(draft)
+    if draft.run.outcome is None and chains.still_waits(draft, parents):
+        return draft.freeze("wait")
+    for stage in (_overdue, _cluster, _attempt, _export):
         if draft.run.outcome is None:
             stage(draft)
     nodes.review_replacements(draft)

@@ -13,7 +13,16 @@ from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValida
 
 from trainyard.app.people.on_behalf import OnBehalf
 from trainyard.domain.errors import MethodNotAllowed, NotFound, TrainyardError
-from trainyard.http import clusters, filesystems, nodes, people, runs, uploads
+from trainyard.http import (
+    arrays,
+    clusters,
+    filesystems,
+    nodes,
+    people,
+    runs,
+    schedules,
+    uploads,
+)
 from trainyard.http.callers import caller_of
 from trainyard.http.problems import internal_response, invalid_request, problem_response
 from trainyard.http.requests import check_parameters, parse_object, readable
@@ -33,7 +42,7 @@ class Api:
             enable_validation=True, json_body_deserializer=parse_object
         )
         self.resolver.use([_refuse_unknown_parameters, _only_with_a_role(ports)])
-        for resource in (people, runs, clusters, filesystems, nodes, uploads):
+        for resource in (people, runs, arrays, schedules, clusters, filesystems, nodes, uploads):
             self.resolver.include_router(resource.routes(ports))
         self.resolver.exception_handler(TrainyardError)(problem_response)
         self.resolver.exception_handler(RequestValidationError)(

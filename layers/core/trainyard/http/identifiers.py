@@ -9,12 +9,14 @@ from aws_lambda_powertools.event_handler.openapi.params import Header, Path
 
 from trainyard.app.runs.find_run import LATEST, find_run
 from trainyard.domain.errors import (
+    ArrayNotFound,
     ClusterNotFound,
     FieldError,
     FilesystemNotFound,
     InvalidRequest,
     MethodNotAllowed,
     NodeNotFound,
+    ScheduleNotFound,
     UploadNotFound,
 )
 from trainyard.ports import Ports
@@ -28,7 +30,9 @@ RunPath = Annotated[
         "read, also latest, the newest",
     ),
 ]
+ArrayPath = Annotated[str, Path(alias="arrayId", description="arr-<ulid>")]
 ClusterPath = Annotated[str, Path(alias="clusterName")]
+SchedulePath = Annotated[str, Path(alias="scheduleName")]
 FilesystemPath = Annotated[str, Path(alias="filesystemName")]
 InstancePath = Annotated[str, Path(alias="instanceId", description="i-<hex digits>")]
 UploadPath = Annotated[str, Path(alias="uploadId", description="SHA-256 of the tree's document")]
@@ -45,6 +49,7 @@ IdempotencyKey = Annotated[
     ),
 ]
 
+_ARRAY = re.compile(r"arr-[0-9a-hjkmnp-tv-z]{26}")
 _INSTANCE = re.compile(r"i-[0-9a-f]{8}(?:[0-9a-f]{9})?")
 _NAME = re.compile(NAME_PATTERN)
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -72,6 +77,15 @@ def run_to_change(ports: Ports, value: str) -> str:
     return find_run(ports, value)
 
 
+def array_id(value: str) -> str:
+    """Raises ArrayNotFound for a text that cannot be an array's id."""
+    if ":" in value:
+        raise MethodNotAllowed(f"'{value[:100]}' names an action; actions are sent with POST.")
+    if not _ARRAY.fullmatch(value):
+        raise ArrayNotFound.of(value)
+    return value
+
+
 def cluster_name(value: str) -> str:
     """Raises ClusterNotFound for a text that cannot be a cluster's name."""
     if len(value) > 63 or not _NAME.fullmatch(value):
@@ -85,6 +99,15 @@ def filesystem_name(value: str) -> str:
         raise MethodNotAllowed(f"'{value[:100]}' names an action; actions are sent with POST.")
     if len(value) > 63 or not _NAME.fullmatch(value):
         raise FilesystemNotFound.of(value)
+    return value
+
+
+def schedule_name(value: str) -> str:
+    """Raises ScheduleNotFound for a text that cannot be a schedule's name."""
+    if ":" in value:
+        raise MethodNotAllowed(f"'{value[:100]}' names an action; actions are sent with POST.")
+    if len(value) > 48 or not _NAME.fullmatch(value):
+        raise ScheduleNotFound.of(value)
     return value
 
 

@@ -219,6 +219,13 @@ class Sync(View):
     left_out: int = Field(description="files of the program's that are not in it")
 
 
+class ArrayMember(View):
+    """Which member of which array a run is."""
+
+    id: str = Field(description="of the array")
+    index: int = Field(description="from 0")
+
+
 class RunView(View):
     """A run, with the newest sample of its training."""
 
@@ -238,6 +245,11 @@ class RunView(View):
     updated_at: datetime
     opened_at: datetime | None = Field(description="when this life began")
     finished_at: datetime | None
+    array: ArrayMember | None = Field(description="of a run that an array made")
+    schedule: str = Field(description="the name of the schedule that submitted it, or ''")
+    after_met_at: datetime | None = Field(
+        description="when all runs of spec.after had ended, so that it could begin"
+    )
     warnings: list[str] = Field(
         description="what could surprise who submitted it, said at submission"
     )
@@ -289,6 +301,7 @@ class RunView(View):
             "attempts": [Attempt.of(attempt) for attempt in record.attempts],
             "incidents": [Incident.of(incident) for incident in record.incidents],
             "code": Code.of(record.code) if record.code else None,
+            "array": ArrayMember.of(record.array) if record.array else None,
             "problem": Problem.of_run(record, in_s3),
             "export": Export.of(record.export, uri=uri) if record.export else None,
         }

@@ -71,4 +71,5 @@ def decide_now(ports: Ports, run: Run) -> Decision:
         if run.attempt is not None
         else ()
     )
-    return decide(run, facts, cluster, ports.clock.now(), newest)
+    parents = [ports.runs.get(one) for one in run.spec.after] if run.waits_for_runs else []
+    return decide(run, facts, cluster, ports.clock.now(), newest, parents)

@@ -21,7 +21,7 @@ class StepInput:
     `token` is there only in waits, `error` only in trouble. `entered_at` (in both) is when the
     state machine entered the state, a microsecond more for each retry: the same for every delivery
     of the same call, later for every later one. `spent` (in decide): events of the execution's
-    history, about.
+    history, about. `schedule_name` and `scheduled_at` are there in fire-schedule only.
     """
 
     step: str
@@ -34,6 +34,8 @@ class StepInput:
     error: Mapping[str, Any] = field(default_factory=dict)
     entered_at: datetime | None = None
     spent: int = 0
+    schedule_name: str = ""
+    scheduled_at: str = ""
 
     @classmethod
     def of(cls, event: Mapping[str, Any]) -> StepInput:
@@ -49,6 +51,8 @@ class StepInput:
             error=event.get("error") or {},
             entered_at=_entered(event),
             spent=int(event.get("spent") or 0),
+            schedule_name=str(event.get("scheduleName") or ""),
+            scheduled_at=str(event.get("scheduledAt") or ""),
         )
 
 

@@ -13,6 +13,7 @@ from trainyard.app.machines.cluster.cluster_create import cluster_create
 from trainyard.app.machines.cluster.cluster_decide import cluster_decide
 from trainyard.app.machines.cluster.cluster_fail import cluster_fail
 from trainyard.app.machines.cluster.cluster_ready import cluster_ready
+from trainyard.app.machines.fire import fire
 from trainyard.app.machines.inputs import StepInput
 from trainyard.app.machines.run.await_outcome import await_outcome
 from trainyard.app.machines.run.decide_run import decide_run
@@ -53,6 +54,7 @@ STEPS: Mapping[str, Step] = {
     "teardown-delete": teardown_delete,
     "teardown-await": teardown_await,
     "teardown-done": teardown_done,
+    "fire-schedule": fire,
 }
 
 

@@ -12,6 +12,7 @@ from trainyard.app.clusters.zones import zones_of
 from trainyard.app.filesystems import reached
 from trainyard.app.filesystems.attach import mounted
 from trainyard.app.filesystems.attach import warnings as filesystem_warnings
+from trainyard.app.runs.after import check_after
 from trainyard.app.runs.inputs import check_inputs
 from trainyard.app.runs.start_from import check_start
 from trainyard.app.runs.submit_run import check_cluster
@@ -70,6 +71,7 @@ def dry_run_run(ports: Ports, spec: RunSpec) -> DryRun:
     """Raises what submit_run raises, but for an upload that is not there yet."""
     existing = check_cluster(ports, spec)
     check_start(ports, spec, existing)
+    check_after(ports, spec)
     check_inputs(ports, spec)
     script: str | None = recipes.batch_script(
         PLACEHOLDER, 1, spec.job.nodes, spec.job.image is not None

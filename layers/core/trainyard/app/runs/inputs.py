@@ -9,7 +9,7 @@ from trainyard.domain.errors import BlobNotFound, FieldError, InvalidRequest
 from trainyard.domain.records import Code
 from trainyard.ports import Ports
 from trainyard_contracts import places
-from trainyard_contracts.inputs import S3Prefix, is_s3
+from trainyard_contracts.inputs import RunOutputs, S3Prefix, is_s3
 from trainyard_contracts.specs import RunSpec
 from trainyard_contracts.trees import NamedData
 
@@ -24,7 +24,7 @@ def check_inputs(ports: Ports, spec: RunSpec) -> dict[str, Code]:
         field = f"inputs.{number}.source"
         if is_s3(one.source):
             _check_objects(ports, S3Prefix.of(one.source), field)
-        else:
+        elif RunOutputs.of(one.source) is None:  # app/runs/after.py looks at those of runs
             found[one.source] = _named(ports, one.source, field)
     return found
 

@@ -14,6 +14,7 @@ from trainyard.app.filesystems import reached
 from trainyard.app.filesystems.attach import mounted
 from trainyard.app.filesystems.attach import warnings as filesystem_warnings
 from trainyard.app.filesystems.reached import check_reached
+from trainyard.app.runs.after import check_after
 from trainyard.app.runs.inputs import check_inputs
 from trainyard.app.runs.start_from import check_start
 from trainyard.app.runs.uploads import check_code
@@ -24,10 +25,11 @@ from trainyard.domain.errors import (
     ClusterNotFound,
     FieldError,
     InvalidRequest,
+    RunNotFound,
     UploadIncomplete,
     WrongState,
 )
-from trainyard.domain.records import Cluster, Code, Run, Start
+from trainyard.domain.records import ArrayMember, Cluster, Code, Run, Start
 from trainyard.ports import Ports
 from trainyard_contracts import places
 from trainyard_contracts.people import Person
@@ -50,6 +52,7 @@ def submit_run(
         cluster = check_cluster(ports, spec)
         code = check_code(ports, spec)
         start = check_start(ports, spec, cluster)
+        check_after(ports, spec)
         data = check_inputs(ports, spec)
     except (ClusterNotFound, ClusterInUse, InvalidRequest, UploadIncomplete, WrongState):
         # A client that retries after a lost answer gets its run back, whatever became of the
@@ -60,10 +63,28 @@ def submit_run(
             raise
     else:
         stored = ports.runs.create(
-            _new_run(ports, spec, code, start, data).changed(created_by=by),
+            new_run(ports, spec, code, start, data).changed(created_by=by),
             idempotency_key=idempotency_key,
             body_hash=body_hash(spec),
         )
+    if not stored.terminal:
+        start_run(ports, stored)
+    return stored
+
+
+def submit_scheduled(ports: Ports, spec: RunSpec, *, run_id: str, schedule: str) -> Run:
+    """The run of one time of a schedule; the same id again is the same run.
+
+    Raises what submit_run raises.
+    """
+    try:
+        stored = ports.runs.get(run_id)
+    except RunNotFound:
+        cluster = check_cluster(ports, spec)
+        code, start = check_code(ports, spec), check_start(ports, spec, cluster)
+        data = check_inputs(ports, spec)
+        made = new_run(ports, spec, code, start, data, run_id=run_id, schedule=schedule)
+        stored = ports.runs.create(made, idempotency_key=None, body_hash="")
     if not stored.terminal:
         start_run(ports, stored)
     return stored
@@ -75,11 +96,20 @@ def _known(ports: Ports, spec: RunSpec, idempotency_key: str | None) -> Run | No
     return ports.runs.by_key(idempotency_key, body_hash(spec), at=ports.clock.now())
 
 
-def _new_run(
-    ports: Ports, spec: RunSpec, code: Code | None, start: Start | None, data: dict[str, Code]
+def new_run(
+    ports: Ports,
+    spec: RunSpec,
+    code: Code | None,
+    start: Start | None,
+    data: dict[str, Code],
+    *,
+    run_id: str | None = None,
+    array: ArrayMember | None = None,
+    schedule: str = "",
 ) -> Run:
+    """The record of a run; one whose id is given is the same run, however often it is made."""
     now = ports.clock.now()
-    run_id = names.run_id(ports.ids.ulid())
+    run_id = run_id or names.run_id(ports.ids.ulid())
     cluster = spec.cluster.spec
     name = names.cluster_for_run(cluster.name, run_id) if cluster else str(spec.cluster.name)
     return Run(
@@ -87,6 +117,7 @@ def _new_run(
         name=spec.name,
         spec=spec,
         labels=spec.labels,
+        status="Waiting" if spec.after else "Pending",
         created_at=now,
         updated_at=now,
         opened_at=now,
@@ -96,6 +127,8 @@ def _new_run(
         code=code,
         start_from=start,
         data=data,
+        array=array,
+        schedule=schedule,
         reason="Accepted; its state machine starts.",
         warnings=[*results.warnings(spec), *_of_its_cluster(ports, spec)],
     )

@@ -21,14 +21,17 @@ from trainyard.app.machines.inputs import StepInput
 from trainyard.app.runs.submit_run import start_run
 from trainyard.app.sweep.adopted import adopted_nodes
 from trainyard.app.sweep.archives import archive_step
+from trainyard.app.sweep.arrays import active_arrays, array_step
 from trainyard.app.sweep.ask_backends import Unanswered, ask_each
 from trainyard.app.sweep.cluster_changes import cluster_change
 from trainyard.app.sweep.directories import directories, old_directory
 from trainyard.app.sweep.filesystems import filesystem_step, filesystems, unknown_filesystem
 from trainyard.app.sweep.filesystems import unknown as unknown_filesystems
 from trainyard.app.sweep.orphans import REMEDY, Suspect, suspects
+from trainyard.app.sweep.schedules import schedule_step, stored_schedules
 from trainyard.app.sweep.swept import Swept
 from trainyard.domain import names, teardown
+from trainyard.domain.array_records import RunArray
 from trainyard.domain.errors import (
     ClusterNotFound,
     ConflictError,
@@ -39,6 +42,7 @@ from trainyard.domain.errors import (
 from trainyard.domain.facts import Book, ClusterLost, IdleAndSilent, job_ended
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.records import Cluster, Run, TimelineEntry, Wait
+from trainyard.domain.schedule_records import Schedule
 from trainyard.domain.states import BackendStatus, NodeState
 from trainyard.ports import DeadLetter, Directory, Ports, Remains, SeenFilesystem
 from trainyard_contracts.commands import Cancel, JobState, Status, answer_of
@@ -99,13 +103,17 @@ def _name(
     | DeadLetter
     | Filesystem
     | SeenFilesystem
-    | Directory,
+    | Directory
+    | RunArray
+    | Schedule,
 ) -> str:
     if isinstance(item, DeadLetter):
         return item.body[:200]
     if isinstance(item, SeenFilesystem):
         return item.fsx_id
-    return item.owner if isinstance(item, Wait) else item.id if isinstance(item, Run) else item.name
+    if isinstance(item, (Run, RunArray)):
+        return item.id
+    return item.owner if isinstance(item, Wait) else item.name
 
 
 def lost_wake(ports: Ports, wait: Wait) -> Iterator[Swept]:
@@ -518,6 +526,8 @@ DUTIES: tuple[
     (_clusters, overdue_teardown),
     (_clusters, stray_job),
     (_runs, unheard_job),
+    (active_arrays, array_step),
+    (stored_schedules, schedule_step),
     (_remains, left_over),
     (suspects, orphan),
     (_clusters, unneeded_wait),

@@ -6,6 +6,7 @@ from typing import Any
 
 from trainyard.app.facts.situation import cluster_of
 from trainyard.app.machines.inputs import StepInput
+from trainyard.app.machines.run.children import wake_children
 from trainyard.app.machines.run.only_copy import record_copies
 from trainyard.domain import teardown
 from trainyard.domain.closing import final_status
@@ -21,6 +22,7 @@ def finish(ports: Ports, given: StepInput) -> dict[str, Any]:
     if (
         run.terminal or given.generation < run.generation
     ):  # a late repetition of this step must not end the run's next life
+        wake_children(ports, run)  # the step may have died before it did
         return {"status": run.status}
     cluster = cluster_of(ports, run)
     if cluster is not None:
@@ -35,6 +37,7 @@ def finish(ports: Ports, given: StepInput) -> dict[str, Any]:
     )
     ports.runs.put(ended, [line])
     ports.metrics.put("RunsEnded", 1, status=ended.status)
+    wake_children(ports, ended)
     return {"status": ended.status}
 
 

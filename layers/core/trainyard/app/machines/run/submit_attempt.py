@@ -11,6 +11,7 @@ from typing import Any
 
 from trainyard.app.facts.situation import still
 from trainyard.app.machines.inputs import StepInput
+from trainyard.app.machines.run.bring_outputs import bring_outputs
 from trainyard.app.machines.run.delays import tell_delay
 from trainyard.app.machines.run.fetch_git import fetch_git
 from trainyard.app.machines.run.keep_code import forget_copies, keep_code
@@ -107,9 +108,10 @@ def submit_attempt(ports: Ports, given: StepInput) -> dict[str, Any]:
         return {"submitted": False}
     cluster = ports.clusters.get(run.cluster_name)
     fetched = fetch_git(ports, run, attempt, cluster)
-    if fetched is None:
+    run_with_outputs = bring_outputs(ports, fetched) if fetched is not None else None
+    if run_with_outputs is None:
         return {"submitted": False}
-    run = fetched
+    run = run_with_outputs
     key = run.bundle_key(attempt.number)
     body = recipes.job_bundle(run, attempt, cluster.spec).model_dump_json(by_alias=True).encode()
     ports.blobs.put(key, body)

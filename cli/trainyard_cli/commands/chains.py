@@ -1,0 +1,60 @@
+"""`trainyard chain submit`: several runs of one file, each of which begins after others of it."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Annotated, Any
+
+import typer
+
+from trainyard_sdk.client import Json
+from trainyard_sdk.spec_files import read_chain
+
+from ..chains import alone, ordered, with_ids
+from ..context import Context, context_of
+from ..screen.output import err, out, print_json
+from .runs import Key
+from .submission import prepared
+
+chains = typer.Typer(no_args_is_help=True, help="Chains: runs that begin after each other.")
+
+
+@chains.command()
+def submit(
+    typer_context: typer.Context,
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE", help="runs: a list of RunSpecs; - for standard input"),
+    ],
+    idempotency_key: Key = None,
+) -> None:
+    """Submit the runs of a file; `after` and run:NAME/outputs name others of it.
+
+    All are looked at before the first is submitted.
+    """
+    from ..upload.workdir import anchored
+
+    context = context_of(typer_context)
+    specs = ordered(read_chain(file), file)
+    ready = [prepared(context, anchored(spec, file), dryrun=False)[0] for spec in specs]
+    for spec in ready:
+        context.client.plan_run(alone(spec))
+    runs = _submitted(context, ready, idempotency_key or uuid.uuid4().hex)
+    if context.json:
+        print_json({"runs": runs})
+
+
+def _submitted(context: Context, specs: list[dict[str, Any]], key: str) -> list[Json]:
+    """One after the other: each needs the ids of those before it."""
+    ids: dict[str, str] = {}
+    runs = []
+    for spec in specs:
+        own_key = f"{key[:60]}-{spec['name']}"
+        run = context.client.submit_run(with_ids(spec, ids), idempotency_key=own_key)
+        ids[spec["name"]] = run["id"]
+        runs.append(run)
+        if not context.json:
+            out.print(f"{run['id']}  {spec['name']}", soft_wrap=True)
+    if not context.json:
+        err.print(f"Submitted {len(runs)} runs. Look at them with: trainyard run ls")
+    return runs

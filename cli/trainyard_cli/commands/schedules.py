@@ -1,0 +1,128 @@
+"""`trainyard schedule ...`: runs that are submitted again and again."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from trainyard_sdk.client import Json
+from trainyard_sdk.spec_files import read_spec
+
+from ..context import Context, context_of
+from ..screen.output import (
+    confirmed,
+    out,
+    print_fields,
+    print_json,
+    print_table,
+    styled,
+    table,
+)
+from .runs import Yes
+from .submission import prepared
+
+schedules = typer.Typer(
+    no_args_is_help=True, help="Schedules: runs that are submitted again and again."
+)
+
+Name = Annotated[str, typer.Argument(metavar="SCHEDULE", help="name of the schedule")]
+
+
+@schedules.command()
+def add(
+    typer_context: typer.Context,
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE", help="ScheduleSpec in YAML or JSON; - for standard input"),
+    ],
+) -> None:
+    """Add a schedule. A directory that run.job.workdir names is uploaded first."""
+    from ..upload.workdir import anchored
+
+    context, spec = context_of(typer_context), read_spec(file, "schedule")
+    run, _ = prepared(context, anchored(spec["run"], file), dryrun=False)
+    _print(context, context.client.create_schedule({**spec, "run": run}))
+
+
+@schedules.command("ls")
+def list_schedules(typer_context: typer.Context) -> None:
+    """List schedules, newest first."""
+    context = context_of(typer_context)
+    found = context.client.schedules()
+    if context.json:
+        print_json({"schedules": found})
+        return
+    rows = [
+        (
+            escape(one["name"]),
+            styled(one["status"]),
+            escape(_when(one)),
+            one["nextAt"] or "-",
+            _outcome(one["last"]) if one["last"] else "-",
+        )
+        for one in found
+    ]
+    if rows:
+        print_table(table(["schedule", "status", "when", "next", "last"], rows))
+    else:
+        out.print("No schedules yet. Add one: trainyard schedule add FILE")
+
+
+@schedules.command()
+def show(typer_context: typer.Context, schedule: Name) -> None:
+    """Show a schedule, its next times, and what became of those before."""
+    context = context_of(typer_context)
+    _print(context, context.client.schedule(schedule))
+
+
+@schedules.command()
+def pause(typer_context: typer.Context, schedule: Name) -> None:
+    """Submit no run until the schedule is resumed; runs that are there go on."""
+    context = context_of(typer_context)
+    _print(context, context.client.pause_schedule(schedule))
+
+
+@schedules.command()
+def resume(typer_context: typer.Context, schedule: Name) -> None:
+    """Go on with the schedule's next time; those of the pause have no run."""
+    context = context_of(typer_context)
+    _print(context, context.client.resume_schedule(schedule))
+
+
+@schedules.command()
+def rm(typer_context: typer.Context, schedule: Name, yes: Yes = False) -> None:
+    """Delete a schedule; runs that it submitted go on."""
+    context = context_of(typer_context)
+    confirmed(f"Delete schedule {schedule}?", yes=yes, as_json=context.json)
+    _print(context, context.client.delete_schedule(schedule))
+
+
+def _when(found: Json) -> str:
+    return f"{found['cron']} {found['timezone']}" if found["cron"] else f"every {found['rate']}"
+
+
+def _outcome(firing: Json) -> str:
+    return f"{firing['at']} {firing['outcome']} {firing['runId'] or ''}".rstrip()
+
+
+def _print(context: Context, found: Json) -> None:
+    if context.json:
+        print_json(found)
+        return
+    print_fields(
+        {
+            "schedule": escape(found["name"]),
+            "status": styled(found["status"]),
+            "when": escape(_when(found)),
+            "overlap": found["overlap"],
+            "next": "\n".join(found["nextTimes"]),
+        }
+    )
+    rows = [
+        (one["at"], one["outcome"], one["runId"] or "-", escape(one["reason"]))
+        for one in found["firings"]
+    ]
+    if rows:
+        print_table(table(["due", "outcome", "run", "reason"], rows))

@@ -1,0 +1,87 @@
+"""Schedules in the table (layout: `table.py`)."""
+
+from __future__ import annotations
+
+import builtins
+
+from trainyard.aws import page_tokens
+from trainyard.aws.items import Item, Value, number, pack, readable, record_of, stamp, text
+from trainyard.aws.table import Table
+from trainyard.domain import errors
+from trainyard.domain.schedule_records import Schedule
+from trainyard.ports import Clock, Page
+
+#: One that is deleted stays in the first until EventBridge Scheduler has it no more.
+_ACTIVE, _DELETED = "schedules#active", "schedules#deleted"
+_QUERY = ("schedules",)
+_SORT_KEY = "schedule"
+
+
+class TableSchedules:
+    """The port `Schedules` on DynamoDB."""
+
+    def __init__(self, table: Table, clock: Clock) -> None:
+        self._table, self._clock = table, clock
+
+    def create(self, schedule: Schedule) -> Schedule:
+        item = self._table.get(_pk(schedule.name), _SORT_KEY)
+        before = None if item is None else _read(item)
+        if before is not None and before.status != "Deleted":
+            raise errors.ScheduleExists(f"a schedule named '{schedule.name}' exists")
+        made, condition = schedule, "attribute_not_exists(pk)"
+        values: dict[str, Value] | None = None
+        if before is not None:
+            made = schedule.changed(generation=before.generation + 1, version=before.version + 1)
+            condition, values = "version = :before", {":before": number(before.version)}
+        if not self._table.put(_item(made), condition=condition, values=values):
+            raise errors.ScheduleExists(
+                f"a schedule named '{schedule.name}' was created at the same moment"
+            )
+        return made
+
+    def get(self, name: str) -> Schedule:
+        item = self._table.get(_pk(name), _SORT_KEY)
+        if item is None:
+            raise errors.ScheduleNotFound.of(name)
+        return _read(item)
+
+    def put(self, schedule: Schedule) -> Schedule:
+        after = schedule.changed(version=schedule.version + 1, updated_at=self._clock.now())
+        values = {":before": number(schedule.version)}
+        if not self._table.put(_item(after), condition="version = :before", values=values):
+            raise errors.ConflictError(
+                f"schedule {schedule.name} was changed by someone else since version "
+                f"{schedule.version}"
+            )
+        return after
+
+    def list(self, *, limit: int, token: str | None) -> Page[Schedule]:
+        listed = self._table.listed(
+            [_ACTIVE], before=page_tokens.decode(_QUERY, token), limit=limit + 1
+        )
+        more = page_tokens.encode(_QUERY, listed[limit - 1][0]) if len(listed) > limit else None
+        found = [one for _, one in readable(_read, listed[:limit]) if one.status != "Deleted"]
+        return Page(found, more)
+
+    def active(self) -> builtins.list[Schedule]:
+        return [schedule for _, schedule in readable(_read, self._table.listed([_ACTIVE]))]
+
+
+def _read(item: Item) -> Schedule:
+    return record_of(Schedule, item)
+
+
+def _pk(name: str) -> str:
+    return f"schedule#{name}"
+
+
+def _item(schedule: Schedule) -> Item:
+    gone = schedule.status == "Deleted" and not schedule.placed
+    return {
+        "pk": text(_pk(schedule.name)),
+        "sk": text(_SORT_KEY),
+        "doc": pack(schedule),
+        "version": number(schedule.version),
+        "gsi1pk": text(_DELETED if gone else _ACTIVE),
+        "gsi1sk": text(f"{stamp(schedule.created_at)}#{schedule.name}"),
+    }

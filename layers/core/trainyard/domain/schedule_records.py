@@ -1,0 +1,59 @@
+"""What the table stores of a schedule: what is wanted, and what became of each time it was due."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import Field
+
+from trainyard.domain.records import Record
+from trainyard_contracts.schedules import ScheduleSpec
+
+ScheduleStatus = Literal["Active", "Paused", "Deleted"]
+#: The newest so many are kept.
+MOST_FIRINGS = 50
+
+
+class Firing(Record):
+    """One time at which the schedule was due."""
+
+    at: datetime = Field(description="when it was due, whenever that was noticed")
+    outcome: Literal["submitted", "skipped", "refused"]
+    run_id: str | None = None
+    reason: str = ""
+    late: bool = Field(
+        default=False, description="EventBridge Scheduler did not say it in time; the sweep did"
+    )
+
+
+class Schedule(Record):
+    """A schedule. The record is what is wanted; EventBridge Scheduler is made to be like it."""
+
+    name: str
+    spec: ScheduleSpec
+    status: ScheduleStatus = "Active"
+    generation: int = 1
+    version: int = 0
+    created_at: datetime
+    updated_at: datetime
+    since: datetime = Field(
+        description="a time that it is due counts if it comes after this: its creation, the end of "
+        "a pause, or the newest firing"
+    )
+    placed: str = Field(
+        default="", description="what EventBridge Scheduler was asked for last; '': nothing"
+    )
+    firings: list[Firing] = Field(default_factory=list)
+    body_hash: str = ""
+
+    @property
+    def key(self) -> str:
+        """Of this very life of the name; runs have their ids by it."""
+        return f"{self.name}/{self.generation}/{self.created_at.isoformat()}"
+
+    @property
+    def last_run(self) -> str | None:
+        """The newest run that it submitted."""
+        runs = [firing.run_id for firing in self.firings if firing.run_id is not None]
+        return runs[-1] if runs else None

@@ -1,0 +1,241 @@
+"""Schedules as stories: nights that come and go, late, twice, or never."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from tests.support.spec_parts import cluster_spec
+from tests.support.story import Story, make_cluster, run_spec
+
+from trainyard.app.machines.steps import run_step
+from trainyard.app.runs.schedules import (
+    create_schedule,
+    delete_schedule,
+    pause_schedule,
+    resume_schedule,
+)
+from trainyard.domain import schedules
+from trainyard.domain.errors import ScheduleExists
+from trainyard.domain.records import Run
+from trainyard.domain.schedule_records import Schedule
+from trainyard_contracts.schedules import ScheduleSpec
+
+NAME = "nightly"
+LOST = "ip-127-0-1-12"
+
+
+def nightly(**extra: Any) -> ScheduleSpec:
+    run = extra.pop("run", None) or run_spec(nodes=1, cluster={"name": "shared"})
+    when = {} if "rate" in extra else {"cron": "0 2 * * *"}
+    return ScheduleSpec.model_validate({"name": NAME, "run": run, **when, **extra})
+
+
+def with_schedule(**extra: Any) -> Story:
+    story = Story()
+    make_cluster(story)
+    create_schedule(story.world.ports, nightly(**extra))
+    return story
+
+
+def stored(story: Story) -> Schedule:
+    return story.world.schedules.stored[NAME]
+
+
+def runs(story: Story) -> list[Run]:
+    return list(story.world.runs.stored.values())
+
+
+def until(story: Story, moment: datetime) -> None:
+    story.world.clock.tick((moment - story.world.clock.now()).total_seconds())
+    story.rest()
+
+
+def next_night(story: Story) -> datetime:
+    """Time passes until the schedule is due."""
+    due = schedules.due_after(stored(story), max(story.world.clock.now(), stored(story).since))
+    assert due is not None
+    until(story, due)
+    return due
+
+
+def fired(story: Story, at: datetime, generation: int = 1) -> dict[str, Any]:
+    """As EventBridge Scheduler calls the function."""
+    event = {"step": "fire-schedule", "scheduleName": NAME, "generation": generation,
+             "scheduledAt": f"{at:%Y-%m-%dT%H:%M:%SZ}"}  # fmt: skip
+    answer = run_step(story.world.ports, event)
+    story.rest()
+    return answer
+
+
+def test_three_nights_each_with_a_run_one_of_them_with_a_lost_node() -> None:
+    own = run_spec(cluster={"spec": cluster_spec(workers=2, spares=1)})
+    story = Story()
+    create_schedule(story.world.ports, nightly(run=own))
+    for night in range(3):
+        story.run_id = fired(story, next_night(story))["runId"]
+        story.ready()
+        story.training()
+        if night == 1:
+            story.checkpoint(10)
+            story.lose(LOST)
+            story.training("ip-127-0-1-13", "ip-127-0-1-14", step=11)
+        story.end(lastStep=200)
+    assert [run.status for run in runs(story)] == ["Succeeded"] * 3
+    assert [len(run.attempts) for run in runs(story)] == [1, 2, 1]
+    assert [one.outcome for one in stored(story).firings] == ["submitted"] * 3
+    assert story.world.backend.clusters == {}
+
+
+def test_a_time_that_is_told_twice_or_much_later_again_has_one_run() -> None:
+    story = with_schedule()
+    at = next_night(story)
+    first = fired(story, at)
+    story.cancel(first["runId"])
+    story.rest()
+    again = fired(story, at)
+    fired(story, next_night(story))
+    assert again["runId"] == first["runId"]
+    assert fired(story, at)["runId"] == first["runId"]
+    assert len(runs(story)) == 2
+
+
+@pytest.mark.parametrize("line", range(1, 30))
+def test_a_firing_that_dies_anywhere_and_is_repeated_has_one_run(line: int) -> None:
+    story = with_schedule()
+    at = next_night(story)
+    story.world.fuse.arm(line)
+    try:
+        fired(story, at)
+    except BaseException:  # noqa: BLE001 - the process died
+        pass
+    story.world.fuse.arm(None)
+    fired(story, at)
+    story.pass_time(61)
+    story.sweep()
+    assert [run.status for run in runs(story)] == ["Submitting"]
+    assert [one.outcome for one in stored(story).firings] == ["submitted"]
+
+
+def test_a_night_that_nobody_told_is_noticed_by_the_sweep_and_told_late_it_is_the_same_run() -> (
+    None
+):
+    story = with_schedule()
+    at = next_night(story)
+    story.pass_time(240)
+    story.sweep()
+    assert runs(story) == []
+    story.pass_time(120)
+    done = story.sweep()
+    assert "schedule fired late" in [one.action for one in done]
+    (run,) = runs(story)
+    assert fired(story, at)["runId"] == run.id
+    assert stored(story).firings[0].late
+
+
+def test_of_several_missed_nights_the_newest_has_a_run() -> None:
+    story = with_schedule()
+    next_night(story)
+    story.pass_time(3 * 86400 + 600)
+    story.sweep()
+    story.sweep()
+    assert len(runs(story)) == 1
+    assert len(stored(story).firings) == 1
+
+
+def test_overlap_skip_leaves_a_night_out_while_the_run_before_still_trains() -> None:
+    story = with_schedule()
+    first = fired(story, next_night(story))["runId"]
+    answer = fired(story, next_night(story))
+    assert answer["outcome"] == "skipped"
+    assert answer["reason"] == f"Run {first} of an earlier time is Submitting."
+    assert len(runs(story)) == 1
+
+
+def test_overlap_queue_lets_one_run_wait_and_no_second_one() -> None:
+    story = with_schedule(overlap="queue")
+    first = fired(story, next_night(story))["runId"]
+    second = fired(story, next_night(story))["runId"]
+    assert story.world.runs.stored[second].status == "Waiting"
+    assert fired(story, next_night(story))["outcome"] == "skipped"
+    story.run_id = first
+    story.training()
+    story.end(lastStep=20)
+    assert story.world.runs.stored[second].status == "Submitting"
+
+
+def test_overlap_replace_cancels_the_run_before_and_begins_when_that_has_ended() -> None:
+    story = with_schedule(overlap="replace")
+    story.run_id = fired(story, next_night(story))["runId"]
+    story.training()
+    second = fired(story, next_night(story))["runId"]
+    assert story.run.status == "Cancelled"
+    assert story.world.runs.stored[second].status == "Submitting"
+
+
+def test_a_paused_schedule_submits_nothing_and_a_resumed_one_begins_with_its_next_time() -> None:
+    story = with_schedule()
+    pause_schedule(story.world.ports, NAME)
+    assert story.world.scheduler.there[NAME].status == "Paused"
+    at = next_night(story)
+    assert fired(story, at)["outcome"] == "skipped"
+    story.pass_time(3600)
+    story.sweep()
+    resume_schedule(story.world.ports, NAME)
+    story.sweep()
+    assert runs(story) == []
+    assert fired(story, next_night(story))["outcome"] == "submitted"
+
+
+def test_a_deleted_schedule_is_gone_and_its_last_event_finds_nothing() -> None:
+    story = with_schedule()
+    delete_schedule(story.world.ports, NAME)
+    delete_schedule(story.world.ports, NAME)
+    assert story.world.scheduler.there == {}
+    at = story.world.clock.now() + timedelta(days=1)
+    assert fired(story, at)["outcome"] == "skipped"
+    create_schedule(story.world.ports, nightly())
+    assert fired(story, at, generation=1)["outcome"] == "skipped"
+    assert fired(story, at, generation=2)["outcome"] == "submitted"
+
+
+def test_a_run_that_is_refused_at_its_time_says_why_and_the_next_night_is_tried() -> None:
+    story = with_schedule()
+    cluster = story.world.clusters.stored["shared"]
+    story.world.clusters.stored["shared"] = cluster.changed(status="Deleting")
+    answer = fired(story, next_night(story))
+    assert answer["outcome"] == "refused"
+    assert "Cluster 'shared' is Deleting" in answer["reason"]
+    story.world.clusters.stored["shared"] = cluster
+    assert fired(story, next_night(story))["outcome"] == "submitted"
+
+
+def test_a_schedule_whose_creation_died_is_placed_by_the_sweep(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    story = Story()
+    make_cluster(story)
+    from trainyard.app.runs import schedules as use_case
+
+    with monkeypatch.context() as died:
+        died.setattr(use_case, "placed", lambda ports, schedule: schedule)
+        create_schedule(story.world.ports, nightly())
+    assert story.world.scheduler.there == {}
+    story.sweep()
+    assert story.world.scheduler.there[NAME].status == "Active"
+
+
+def test_the_same_schedule_again_is_the_same_and_another_of_its_name_is_refused() -> None:
+    story = with_schedule()
+    assert create_schedule(story.world.ports, nightly()).generation == 1
+    with pytest.raises(ScheduleExists):
+        create_schedule(story.world.ports, nightly(overlap="queue"))
+
+
+def test_a_rate_is_counted_from_its_creation() -> None:
+    story = with_schedule(rate="6 hours")
+    created = stored(story).created_at.replace(second=0, microsecond=0)
+    times = list(schedules.next_times(stored(story), story.world.clock.now(), 2))
+    assert times == [created + timedelta(hours=6), created + timedelta(hours=12)]
+    assert times[0].tzinfo == timezone.utc
