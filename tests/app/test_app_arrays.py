@@ -94,9 +94,9 @@ def test_a_member_that_fails_keeps_no_other_from_its_turn() -> None:
 
 def test_cancelling_an_array_cancels_what_is_active_and_begins_nothing_more() -> None:
     story, array = on_shared(total=6, parallel=2)
-    cancel_array(story.world.ports, array.id, "A person cancelled the array.")
+    cancel_array(story.world.ports, array.id)
     story.rest()
-    cancel_array(story.world.ports, array.id, "A person cancelled the array.")
+    cancel_array(story.world.ports, array.id)
     story.sweep()
     ended = now(story, array)
     assert (ended.status, ended.begun, ended.cancelled) == ("Cancelled", 2, [0, 1])

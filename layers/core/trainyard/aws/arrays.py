@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import builtins
 
-from trainyard.aws import page_tokens
+from trainyard.aws import listing
 from trainyard.aws.items import Item, number, pack, readable, record_of, stamp, text
 from trainyard.aws.table import Table
 from trainyard.domain import errors
 from trainyard.domain.array_records import RunArray
+from trainyard.domain.listing import EVERYTHING
 from trainyard.ports import Clock, Page
 
 _ACTIVE, _ENDED = "arrays#active", "arrays#ended"
-_QUERY = ("arrays",)
 _SORT_KEY = "array"
 
 
@@ -42,14 +42,11 @@ class TableArrays:
         return after
 
     def list(self, *, limit: int, token: str | None) -> Page[RunArray]:
-        listed = self._table.listed(
-            [_ACTIVE, _ENDED], before=page_tokens.decode(_QUERY, token), limit=limit + 1
-        )
-        more = page_tokens.encode(_QUERY, listed[limit - 1][0]) if len(listed) > limit else None
-        return Page([found for _, found in readable(_read, listed[:limit])], more)
+        partitions = [_ACTIVE, _ENDED]
+        return listing.search(self._table, partitions, _read, EVERYTHING, limit=limit, token=token)
 
     def active(self) -> builtins.list[RunArray]:
-        found = readable(_read, self._table.listed([_ACTIVE]))
+        found = readable(_read, self._table.listed(_ACTIVE))
         return [array for _, array in found if not array.over]
 
 
@@ -69,4 +66,10 @@ def _item(array: RunArray) -> Item:
         "version": number(array.version),
         "gsi1pk": text(_ENDED if array.over else _ACTIVE),
         "gsi1sk": text(f"{stamp(array.created_at)}#{array.id}"),
+        **listing.attributes(
+            name=array.name,
+            status=array.status,
+            cluster=array.cluster_name,
+            created_by=array.created_by,
+        ),
     }

@@ -14,9 +14,11 @@ from typing import Any, NamedTuple, TypeVar
 from trainyard.aws import page_tokens
 from trainyard.aws.items import Item, Value, readable, stamp, text
 from trainyard.aws.table import Table
+from trainyard.domain.array_records import RunArray
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.listing import Wanted, matches
 from trainyard.domain.records import Cluster, Run
+from trainyard.domain.schedule_records import Schedule
 from trainyard.ports import Page
 from trainyard_contracts.people import Person
 
@@ -34,7 +36,7 @@ _MOST_ENTRIES = 10_000
 #: Sorts after every stamp.
 _LAST = "~"
 
-M = TypeVar("M", Run, Cluster, Filesystem)
+M = TypeVar("M", Run, Cluster, Filesystem, RunArray, Schedule)
 
 
 class Found(NamedTuple):

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import builtins
 
-from trainyard.aws import page_tokens
+from trainyard.aws import listing
 from trainyard.aws.items import Item, Value, number, pack, readable, record_of, stamp, text
 from trainyard.aws.table import Table
 from trainyard.domain import errors
+from trainyard.domain.listing import Wanted
 from trainyard.domain.schedule_records import Schedule
 from trainyard.ports import Clock, Page
 
 #: One that is deleted stays in the first until EventBridge Scheduler has it no more.
 _ACTIVE, _DELETED = "schedules#active", "schedules#deleted"
-_QUERY = ("schedules",)
 _SORT_KEY = "schedule"
 
 
@@ -56,15 +56,11 @@ class TableSchedules:
         return after
 
     def list(self, *, limit: int, token: str | None) -> Page[Schedule]:
-        listed = self._table.listed(
-            [_ACTIVE], before=page_tokens.decode(_QUERY, token), limit=limit + 1
-        )
-        more = page_tokens.encode(_QUERY, listed[limit - 1][0]) if len(listed) > limit else None
-        found = [one for _, one in readable(_read, listed[:limit]) if one.status != "Deleted"]
-        return Page(found, more)
+        wanted = Wanted(statuses=frozenset({"Active", "Paused"}))
+        return listing.search(self._table, [_ACTIVE], _read, wanted, limit=limit, token=token)
 
     def active(self) -> builtins.list[Schedule]:
-        return [schedule for _, schedule in readable(_read, self._table.listed([_ACTIVE]))]
+        return [schedule for _, schedule in readable(_read, self._table.listed(_ACTIVE))]
 
 
 def _read(item: Item) -> Schedule:
@@ -84,4 +80,10 @@ def _item(schedule: Schedule) -> Item:
         "version": number(schedule.version),
         "gsi1pk": text(_DELETED if gone else _ACTIVE),
         "gsi1sk": text(f"{stamp(schedule.created_at)}#{schedule.name}"),
+        **listing.attributes(
+            name=schedule.name,
+            status=schedule.status,
+            cluster="",
+            created_by=schedule.created_by,
+        ),
     }

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from trainyard.domain.records import Code, Record, RunStatus, Start
 from trainyard_contracts.arrays import ArraySpec
+from trainyard_contracts.people import Person
 
 ArrayStatus = Literal["Running", "Cancelling", "Succeeded", "Failed", "Cancelled"]
 ARRAY_ENDS: frozenset[str] = frozenset({"Succeeded", "Failed", "Cancelled"})
@@ -26,6 +27,7 @@ class RunArray(Record):
     created_at: datetime
     updated_at: datetime
     ended_at: datetime | None = None
+    created_by: Person | None = Field(default=None, description="null: of an older version")
     body_hash: str = ""
     cluster_name: str = Field(
         default="", description="that all members use; '': each has one of its own"
@@ -43,6 +45,10 @@ class RunArray(Record):
         default_factory=list, description="no run could be made of them; see reason"
     )
     reason: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.spec.run.name
 
     @property
     def over(self) -> bool:

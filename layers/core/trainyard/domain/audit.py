@@ -18,7 +18,8 @@ Act = Literal[
     "cluster.adopt", "cluster.release", "cluster.share", "cluster.transfer",
     "cluster.label", "run.label", "node.replace", "node.reboot",
     "filesystem.create", "filesystem.export", "filesystem.delete", "filesystem.share",
-    "filesystem.transfer", "run.delete-directory",
+    "filesystem.transfer", "run.delete-directory", "array.submit", "array.cancel",
+    "schedule.create", "schedule.pause", "schedule.resume", "schedule.delete",
 ]  # fmt: skip
 
 

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
+from trainyard.domain.array_records import RunArray
 from trainyard.domain.errors import Forbidden
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.records import Cluster, Run
+from trainyard.domain.schedule_records import Schedule
 from trainyard_contracts.people import Person
 
 #: viewer: reads. member: also submits and creates, and changes what is theirs. admin: everything.
@@ -39,13 +41,17 @@ class RolesOfPeople:
 class Thing:
     """What somebody wants to change."""
 
-    kind: Literal["run", "cluster", "filesystem"]
+    kind: Literal["run", "cluster", "filesystem", "array", "schedule"]
     name: str
     owner: Person | None
     shared_with: Sequence[str] = ()
 
     @classmethod
-    def of(cls, record: Run | Cluster | Filesystem) -> Thing:
+    def of(cls, record: Run | Cluster | Filesystem | RunArray | Schedule) -> Thing:
+        if isinstance(record, RunArray):
+            return cls("array", record.id, record.created_by)
+        if isinstance(record, Schedule):
+            return cls("schedule", record.name, record.created_by)
         if isinstance(record, Run):
             return cls("run", record.id, record.created_by, record.shared_with)
         kind: Literal["cluster", "filesystem"] = (
@@ -125,6 +131,12 @@ def _too_little(person: Person, role: Role | None) -> Forbidden:
 
 def _anothers(thing: Thing, owner: Person) -> Forbidden:
     named = f"{thing.kind.capitalize()} '{thing.name}'"
+    if thing.kind in ("array", "schedule"):
+        return Forbidden(
+            f"{named} belongs to {owner.name} ({owner.arn}).",
+            next_step=f"Ask {owner.name} or an admin to do it; arrays and schedules are not "
+            "shared, and not given to others.",
+        )
     return Forbidden(
         f"{named} belongs to {owner.name} ({owner.arn}).",
         next_step=f"Ask {owner.name} to do it, or to share it with you (trainyard {thing.kind} "

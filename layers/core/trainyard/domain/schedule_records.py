@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from trainyard.domain.records import Record
+from trainyard_contracts.people import Person
 from trainyard_contracts.schedules import ScheduleSpec
 
 ScheduleStatus = Literal["Active", "Paused", "Deleted"]
@@ -36,6 +37,7 @@ class Schedule(Record):
     generation: int = 1
     version: int = 0
     created_at: datetime
+    created_by: Person | None = Field(default=None, description="null: of an older version")
     updated_at: datetime
     since: datetime = Field(
         description="a time that it is due counts if it comes after this: its creation, the end of "

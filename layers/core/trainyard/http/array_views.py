@@ -13,6 +13,7 @@ from trainyard.domain.arrays import summary
 from trainyard.domain.records import RunStatus
 from trainyard.http.views import View
 from trainyard_contracts.arrays import ArraySpec
+from trainyard_contracts.people import Person
 
 
 class ArraySummary(View):
@@ -22,6 +23,7 @@ class ArraySummary(View):
     name: str = Field(description="of its spec's run; each member's ends with its number")
     status: ArrayStatus
     created_at: datetime
+    created_by: Person | None = Field(description="null: of an older version")
     updated_at: datetime
     ended_at: datetime | None
     total: int = Field(description="members in all")

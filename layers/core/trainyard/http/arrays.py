@@ -9,9 +9,7 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
-from trainyard.app.runs.advance_array import cancel_array
 from trainyard.app.runs.list_members import list_members
-from trainyard.app.runs.submit_array import submit_array
 from trainyard.domain.array_records import RunArray
 from trainyard.http.answers import answer, documented
 from trainyard.http.array_views import (
@@ -21,9 +19,11 @@ from trainyard.http.array_views import (
     ArraySummary,
     ArrayView,
 )
+from trainyard.http.callers import asking
 from trainyard.http.identifiers import ArrayPath, IdempotencyKey
 from trainyard.http.identifiers import array_id as known
 from trainyard.http.paging import DEFAULT_LIMIT, Limit, NextToken
+from trainyard.http.people import Reason
 from trainyard.ports import Ports
 from trainyard_contracts.arrays import ArraySpec
 
@@ -48,12 +48,11 @@ def _verbs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         "/v1/arrays/<arrayId>:cancel",
         tags=TAGS,
         operation_id="cancelArray",
-        responses=documented(202, ArrayView, "Accepted; follow the array", 404, 409),
+        responses=documented(202, ArrayView, "Accepted; follow the array", 403, 404, 409),
         summary="Cancel its active members; no other one begins",
     )
-    def cancel(array_id: ArrayPath) -> Response[str]:
-        reason = "A person cancelled the array."
-        return _accepted(cancel_array(ports(), known(array_id), reason))
+    def cancel(array_id: ArrayPath, reason: Reason = "") -> Response[str]:
+        return _accepted(asking(router, ports).cancel_array(known(array_id), reason=reason))
 
 
 def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
@@ -62,12 +61,15 @@ def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
         tags=TAGS,
         operation_id="submitArray",
         summary="Submit an array of runs; its first members begin at once",
-        responses=documented(202, ArrayView, "Accepted; follow the array", 404, 409, 413, 415, 422),
+        responses=documented(
+            202, ArrayView, "Accepted; follow the array", 403, 404, 409, 413, 415, 422
+        ),
     )
     def submit(
         spec: Annotated[ArraySpec, Body()], idempotency_key: IdempotencyKey = None
     ) -> Response[str]:
-        return _accepted(submit_array(ports(), spec, idempotency_key=idempotency_key))
+        asker = asking(router, ports)
+        return _accepted(asker.submit_array(spec, idempotency_key=idempotency_key))
 
     @router.get(
         "/v1/arrays",

@@ -10,6 +10,7 @@ from pydantic import Field
 from trainyard.domain import schedule_records as records
 from trainyard.domain import schedules
 from trainyard.http.views import View
+from trainyard_contracts.people import Person
 from trainyard_contracts.schedules import ScheduleSpec
 
 #: So many of the times that come are shown.
@@ -32,6 +33,7 @@ class ScheduleSummary(View):
     name: str
     status: Literal["Active", "Paused", "Deleted"]
     created_at: datetime
+    created_by: Person | None = Field(description="null: of an older version")
     updated_at: datetime
     cron: str | None
     rate: str | None

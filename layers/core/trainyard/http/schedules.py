@@ -9,18 +9,14 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
-from trainyard.app.runs.schedules import (
-    create_schedule,
-    delete_schedule,
-    pause_schedule,
-    resume_schedule,
-    shown,
-)
+from trainyard.app.runs.schedules import shown
 from trainyard.domain.schedule_records import Schedule
 from trainyard.http.answers import answer, documented
+from trainyard.http.callers import asking
 from trainyard.http.identifiers import SchedulePath
 from trainyard.http.identifiers import schedule_name as known
 from trainyard.http.paging import DEFAULT_LIMIT, Limit, NextToken
+from trainyard.http.people import Reason
 from trainyard.http.schedule_views import SchedulePage, ScheduleSummary, ScheduleView
 from trainyard.ports import Ports
 from trainyard_contracts.schedules import ScheduleSpec
@@ -48,20 +44,21 @@ def _verbs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         tags=TAGS,
         operation_id="pauseSchedule",
         summary="Submit no run until it is resumed; runs that are there go on",
-        responses=documented(200, ScheduleView, "The schedule", 404, 409),
+        responses=documented(200, ScheduleView, "The schedule", 403, 404, 409),
     )
-    def pause(schedule_name: SchedulePath) -> Response[str]:
-        return _answer(ports(), pause_schedule(ports(), known(schedule_name)))
+    def pause(schedule_name: SchedulePath, reason: Reason = "") -> Response[str]:
+        asker = asking(router, ports)
+        return _answer(ports(), asker.pause_schedule(known(schedule_name), reason=reason))
 
     @router.post(
         "/v1/schedules/<scheduleName>:resume",
         tags=TAGS,
         operation_id="resumeSchedule",
         summary="Go on with its next time; those of the pause have no run",
-        responses=documented(200, ScheduleView, "The schedule", 404, 409),
+        responses=documented(200, ScheduleView, "The schedule", 403, 404, 409),
     )
     def resume(schedule_name: SchedulePath) -> Response[str]:
-        return _answer(ports(), resume_schedule(ports(), known(schedule_name)))
+        return _answer(ports(), asking(router, ports).resume_schedule(known(schedule_name)))
 
 
 def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
@@ -70,10 +67,10 @@ def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
         tags=TAGS,
         operation_id="createSchedule",
         summary="Create a schedule; the same again is the same schedule",
-        responses=documented(201, ScheduleView, "The schedule", 404, 409, 413, 415, 422),
+        responses=documented(201, ScheduleView, "The schedule", 403, 404, 409, 413, 415, 422),
     )
     def create(spec: Annotated[ScheduleSpec, Body()]) -> Response[str]:
-        return _answer(ports(), create_schedule(ports(), spec), 201)
+        return _answer(ports(), asking(router, ports).create_schedule(spec), 201)
 
     @router.get(
         "/v1/schedules",
@@ -104,7 +101,8 @@ def _one(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         tags=TAGS,
         operation_id="deleteSchedule",
         summary="Delete a schedule; runs that it submitted go on",
-        responses=documented(200, ScheduleView, "The schedule, deleted", 404, 409),
+        responses=documented(200, ScheduleView, "The schedule, deleted", 403, 404, 409),
     )
-    def delete(schedule_name: SchedulePath) -> Response[str]:
-        return _answer(ports(), delete_schedule(ports(), known(schedule_name)))
+    def delete(schedule_name: SchedulePath, reason: Reason = "") -> Response[str]:
+        asker = asking(router, ports)
+        return _answer(ports(), asker.delete_schedule(known(schedule_name), reason=reason))

@@ -21,22 +21,34 @@ from trainyard.app.clusters.node_operations import reboot_node, replace_node
 from trainyard.app.filesystems.create_filesystem import create_filesystem
 from trainyard.app.filesystems.delete_filesystem import delete_filesystem, export_filesystem
 from trainyard.app.people.ownership import Owned, given_to, load, shared, thing_of
+from trainyard.app.runs.advance_array import cancel_array
 from trainyard.app.runs.cancel_run import cancel_run
 from trainyard.app.runs.label_run import label_run
 from trainyard.app.runs.request_export import request_export
 from trainyard.app.runs.resume_run import resume_run
+from trainyard.app.runs.schedules import (
+    create_schedule,
+    delete_schedule,
+    pause_schedule,
+    resume_schedule,
+)
+from trainyard.app.runs.submit_array import submit_array
 from trainyard.app.runs.submit_run import submit_run
 from trainyard.app.runs.uploads import request_upload
+from trainyard.domain.array_records import RunArray
 from trainyard.domain.audit import Act, AuditEntry
 from trainyard.domain.errors import Forbidden, TrainyardError
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.people import Role, Thing, refusal, refusal_to_own, refusal_to_read
 from trainyard.domain.records import Cluster, Run
+from trainyard.domain.schedule_records import Schedule
 from trainyard.ports import BatchResult, Ports
 from trainyard_contracts.adopting import AdoptSpec
+from trainyard_contracts.arrays import ArraySpec
 from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.filesystems import FilesystemSpec
 from trainyard_contracts.people import Person
+from trainyard_contracts.schedules import ScheduleSpec
 from trainyard_contracts.specs import RunSpec
 from trainyard_contracts.trees import Upload, UploadSpec
 
@@ -117,6 +129,56 @@ class OnBehalf:
             load(self._ports, "run", run_id),
             lambda: label_run(self._ports, run_id, changes, version=version),
         )
+
+    def submit_array(self, spec: ArraySpec, *, idempotency_key: str | None) -> RunArray:
+        return self._made(
+            "array.submit",
+            f"array/{spec.run.name}",
+            lambda: submit_array(self._ports, spec, idempotency_key=idempotency_key, by=self._by),
+            lambda array: f"array/{array.id}",
+        )
+
+    def cancel_array(self, array_id: str, *, reason: str = "") -> RunArray:
+        return self._changed(
+            "array.cancel",
+            self._ports.arrays.get(array_id),
+            lambda: cancel_array(self._ports, array_id, by=self._by, reason=reason),
+            reason,
+        )
+
+    # Schedules
+
+    def create_schedule(self, spec: ScheduleSpec) -> Schedule:
+        return self._made(
+            "schedule.create",
+            f"schedule/{spec.name}",
+            lambda: create_schedule(self._ports, spec, by=self._by),
+            lambda schedule: f"schedule/{schedule.name}",
+        )
+
+    def pause_schedule(self, name: str, *, reason: str = "") -> Schedule:
+        return self._changed(
+            "schedule.pause",
+            self._schedule(name),
+            lambda: pause_schedule(self._ports, name),
+            reason,
+        )
+
+    def resume_schedule(self, name: str) -> Schedule:
+        return self._changed(
+            "schedule.resume", self._schedule(name), lambda: resume_schedule(self._ports, name)
+        )
+
+    def delete_schedule(self, name: str, *, reason: str = "") -> Schedule:
+        return self._changed(
+            "schedule.delete",
+            self._schedule(name),
+            lambda: delete_schedule(self._ports, name),
+            reason,
+        )
+
+    def _schedule(self, name: str) -> Schedule:
+        return self._ports.schedules.get(name)
 
     def request_upload(self, spec: UploadSpec) -> Upload:
         """Not in the audit list: it changes nothing of anybody, and the run that uses it is."""
@@ -268,7 +330,7 @@ class OnBehalf:
     def _changed(
         self,
         what: Act,
-        record: Owned,
+        record: Run | Cluster | Filesystem | RunArray | Schedule,
         act: Callable[[], T],
         reason: str = "",
         *,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
+from trainyard.domain.array_records import RunArray
 from trainyard.domain.errors import ConflictError, FieldError, InvalidRequest, RunNotFound
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.people import Thing
 from trainyard.domain.records import Cluster, Run, TimelineEntry
+from trainyard.domain.schedule_records import Schedule
 from trainyard.domain.words import listed
 from trainyard.ports import Ports
 from trainyard_contracts.people import Person
@@ -18,8 +20,8 @@ Owned = TypeVar("Owned", Run, Cluster, Filesystem)
 _TRIES = 8
 
 
-def load(ports: Ports, kind: Literal["run", "cluster", "filesystem"], name: str) -> Any:
-    """Raises RunNotFound, ClusterNotFound, FilesystemNotFound."""
+def load(ports: Ports, kind: str, name: str) -> Any:
+    """A run, a cluster or a filesystem. Raises the error of its kind that is not found."""
     return _store(ports, kind).get(name)
 
 
@@ -27,7 +29,7 @@ def _store(ports: Ports, kind: str) -> Any:
     return {"run": ports.runs, "cluster": ports.clusters, "filesystem": ports.filesystems}[kind]
 
 
-def thing_of(ports: Ports, record: Run | Cluster | Filesystem) -> Thing:
+def thing_of(ports: Ports, record: Run | Cluster | Filesystem | RunArray | Schedule) -> Thing:
     """A run's own cluster is that of the run's owner, and shared with whom the run is."""
     thing = Thing.of(record)
     if not isinstance(record, Cluster) or record.owner_run is None:

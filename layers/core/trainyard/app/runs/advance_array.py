@@ -16,7 +16,9 @@ from trainyard.domain import arrays, names
 from trainyard.domain.array_records import RunArray
 from trainyard.domain.errors import ConflictError, RunNotFound, TrainyardError
 from trainyard.domain.records import ArrayMember, Run
+from trainyard.domain.words import who
 from trainyard.ports import Ports
+from trainyard_contracts.people import Person
 from trainyard_contracts.specs import ClusterRef, RunSpec
 
 #: The record is written by each member's end, perhaps by many at once.
@@ -43,10 +45,13 @@ def member_ended(ports: Ports, run: Run) -> None:
     _closed(ports, begin_members(ports, array))
 
 
-def cancel_array(ports: Ports, array_id: str, reason: str) -> RunArray:
+def cancel_array(
+    ports: Ports, array_id: str, *, by: Person | None = None, reason: str = ""
+) -> RunArray:
     """No member begins any more, and the active ones are cancelled. Twice is the same as once."""
     array = ports.arrays.get(array_id)
-    _changed(ports, array, lambda one: arrays.cancelled(one, reason))
+    why = f"{who(by)} cancelled the array" + (f": {reason}" if reason else ".")
+    _changed(ports, array, lambda one: arrays.cancelled(one, why))
     return advance_array(ports, array_id)
 
 
@@ -108,7 +113,7 @@ def _begin(ports: Ports, array: RunArray, index: int) -> bool:
         array.data,
         run_id=member_run(array, index),
         array=ArrayMember(id=array.id, index=index),
-    )
+    ).changed(created_by=array.created_by)
     start_run(ports, ports.runs.create(run, idempotency_key=None, body_hash=""))
     return True
 
@@ -131,6 +136,7 @@ def _with_cluster(ports: Ports, array: RunArray) -> RunArray:
             otherwise=made.otherwise,
             name=array.cluster_name,
             idempotency_key=array.id,
+            by=array.created_by,
         )
     return array
 

@@ -55,7 +55,7 @@ def _left_out(before: Run, overlap: str) -> str:
 def _submitted(ports: Ports, schedule: Schedule, spec: RunSpec, at: datetime) -> Firing:
     run_id = names.scheduled_run_id(schedule.key, at)
     try:
-        submit_scheduled(ports, spec, run_id=run_id, schedule=schedule.name)
+        submit_scheduled(ports, spec, run_id=run_id, schedule=schedule.name, by=schedule.created_by)
     except TrainyardError as refused:
         if refused.retryable:
             raise

@@ -17,10 +17,11 @@ from trainyard.domain import schedules
 from trainyard.domain.errors import ScheduleExists, ScheduleNotFound
 from trainyard.domain.schedule_records import Schedule, ScheduleStatus
 from trainyard.ports import Ports
+from trainyard_contracts.people import Person
 from trainyard_contracts.schedules import ScheduleSpec
 
 
-def create_schedule(ports: Ports, spec: ScheduleSpec) -> Schedule:
+def create_schedule(ports: Ports, spec: ScheduleSpec, *, by: Person | None = None) -> Schedule:
     """The same spec again answers with the same schedule. Raises ScheduleExists, and what
     submit_run raises.
     """
@@ -31,7 +32,13 @@ def create_schedule(ports: Ports, spec: ScheduleSpec) -> Schedule:
     check_start(ports, run, cluster)
     check_inputs(ports, run)
     made = Schedule(
-        name=spec.name, spec=spec, created_at=now, updated_at=now, since=now, body_hash=asked
+        name=spec.name,
+        spec=spec,
+        created_at=now,
+        created_by=by,
+        updated_at=now,
+        since=now,
+        body_hash=asked,
     )
     try:
         stored = ports.schedules.create(made)

@@ -16,9 +16,16 @@ from trainyard.domain.array_records import RunArray
 from trainyard.domain.errors import ArrayNotFound, FieldError, IdempotencyConflict
 from trainyard.ports import Ports
 from trainyard_contracts.arrays import ArraySpec
+from trainyard_contracts.people import Person
 
 
-def submit_array(ports: Ports, spec: ArraySpec, *, idempotency_key: str | None = None) -> RunArray:
+def submit_array(
+    ports: Ports,
+    spec: ArraySpec,
+    *,
+    idempotency_key: str | None = None,
+    by: Person | None = None,
+) -> RunArray:
     """Store the array and begin its first members.
 
     The same key and spec again answer with the same array, whenever that is. Raises what
@@ -27,7 +34,7 @@ def submit_array(ports: Ports, spec: ArraySpec, *, idempotency_key: str | None =
     array_id = _id(ports, idempotency_key)
     known = _known(ports, array_id, spec)
     if known is None:
-        known = ports.arrays.create(_new(ports, array_id, spec))
+        known = ports.arrays.create(_new(ports, array_id, spec).changed(created_by=by))
     return advance_array(ports, known.id)
 
 

@@ -72,7 +72,9 @@ def submit_run(
     return stored
 
 
-def submit_scheduled(ports: Ports, spec: RunSpec, *, run_id: str, schedule: str) -> Run:
+def submit_scheduled(
+    ports: Ports, spec: RunSpec, *, run_id: str, schedule: str, by: Person | None = None
+) -> Run:
     """The run of one time of a schedule; the same id again is the same run.
 
     Raises what submit_run raises.
@@ -84,7 +86,7 @@ def submit_scheduled(ports: Ports, spec: RunSpec, *, run_id: str, schedule: str)
         code, start = check_code(ports, spec), check_start(ports, spec, cluster)
         data = check_inputs(ports, spec)
         made = new_run(ports, spec, code, start, data, run_id=run_id, schedule=schedule)
-        stored = ports.runs.create(made, idempotency_key=None, body_hash="")
+        stored = ports.runs.create(made.changed(created_by=by), idempotency_key=None, body_hash="")
     if not stored.terminal:
         start_run(ports, stored)
     return stored
