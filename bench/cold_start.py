@@ -31,6 +31,7 @@ LAYERS = ("ContractsLayer", "CoreLayer")
 WORK = sam.ROOT / "build/bench/cold_start"
 NATIVE = ("awslambdaric", "pydantic-core")
 ANSWER_SECONDS = 60.0
+SIGNER = "arn:aws:iam::123456789012:user/bench"
 SETTINGS = (
     "STAGE", "TABLE_NAME", "DATA_BUCKET", "EVENT_BUS_NAME", "DEAD_LETTERS_URL", "RUN_MACHINE_ARN",
     "CLUSTER_MACHINE_ARN", "TEARDOWN_MACHINE_ARN", "NODE_BOUNDARY_ARN", "SECRET_PREFIX",
@@ -166,6 +167,7 @@ def _event() -> dict[str, Any]:
         "accountId": "123456789012",
         "stage": "$default",
         "timeEpoch": 0,
+        "authorizer": {"iam": {"userArn": SIGNER, "userId": "AIDABENCH"}},
     }
     return {
         "version": "2.0", "routeKey": "ANY /v1/{proxy+}", "rawPath": "/v1/runs",

@@ -45,6 +45,8 @@ class Thing:
     name: str
     owner: Person | None
     shared_with: Sequence[str] = ()
+    #: Of a run's own cluster: the run, which is shared and given away in its place.
+    of_run: str = ""
 
     @classmethod
     def of(cls, record: Run | Cluster | Filesystem | RunArray | Schedule) -> Thing:
@@ -137,9 +139,10 @@ def _anothers(thing: Thing, owner: Person) -> Forbidden:
             next_step=f"Ask {owner.name} or an admin to do it; arrays and schedules are not "
             "shared, and not given to others.",
         )
+    given = f"run {{}} {thing.of_run}" if thing.of_run else f"{thing.kind} {{}} {thing.name}"
     return Forbidden(
         f"{named} belongs to {owner.name} ({owner.arn}).",
-        next_step=f"Ask {owner.name} to do it, or to share it with you (trainyard {thing.kind} "
-        f"share {thing.name} --with ARN); or ask an admin. If {owner.name} left, an admin gives "
-        f"it to another: trainyard {thing.kind} transfer {thing.name} --to ARN.",
+        next_step=f"Ask {owner.name} to do it, or to share it with you (trainyard "
+        f"{given.format('share')} --with ARN); or ask an admin. If {owner.name} left, an admin "
+        f"gives it to another: trainyard {given.format('transfer')} --to ARN.",
     )

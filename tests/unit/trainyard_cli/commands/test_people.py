@@ -173,4 +173,5 @@ def test_a_user_of_the_local_cloud_signs_with_the_key_that_was_written(
     key = {"accessKeyId": "AKIABOB", "secretAccessKey": "s"}
     (tmp_path / "people/bob.json").write_text(json.dumps(key))
     trainyard("run", "ls")
-    assert "Credential=AKIABOB/" in api.requests[-1]["headers"]["authorization"]
+    sent = {name.lower(): value for name, value in api.requests[-1]["headers"].items()}
+    assert "Credential=AKIABOB/" in sent["authorization"]

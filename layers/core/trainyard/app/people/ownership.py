@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from trainyard.domain.array_records import RunArray
-from trainyard.domain.errors import ConflictError, FieldError, InvalidRequest, RunNotFound
+from trainyard.domain.errors import (
+    ConflictError,
+    FieldError,
+    InvalidRequest,
+    RecordUnreadable,
+    RunNotFound,
+)
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.people import Thing
 from trainyard.domain.records import Cluster, Run, TimelineEntry
@@ -36,9 +42,9 @@ def thing_of(ports: Ports, record: Run | Cluster | Filesystem | RunArray | Sched
         return thing
     try:
         run = Thing.of(ports.runs.get(record.owner_run))
-    except RunNotFound:
+    except (RunNotFound, RecordUnreadable):
         return thing
-    return Thing("cluster", record.name, run.owner, run.shared_with)
+    return Thing("cluster", record.name, run.owner, run.shared_with, of_run=run.name)
 
 
 def shared(ports: Ports, record: Owned, patterns: Sequence[str]) -> Owned:
