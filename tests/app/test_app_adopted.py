@@ -306,7 +306,7 @@ def test_a_plan_tells_what_the_roles_must_allow_and_does_nothing(world: Adopted)
 
 def test_a_cluster_that_aws_does_not_have_is_not_found(world: Adopted) -> None:
     world.adoptions.seen = None
-    with pytest.raises(ClusterNotFound, match="AWS has no HyperPod cluster"):
+    with pytest.raises(ClusterNotFound, match="AWS has no cluster"):
         world.adopt()
 
 
