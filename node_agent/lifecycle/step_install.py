@@ -194,9 +194,7 @@ def agent_config(node: Node) -> dict[str, Any]:
         "slurmBin": str(slurm_bin) if (slurm_bin / "sbatch").exists() else "",
         "slurmConf": slurm_conf(node),
         "partitions": sorted({group["partition"] for group in cluster["workerGroups"]}),
-        "jobEndHook": our_epilog(node)
-        if me.role == "controller" and setup not in THEIRS
-        else None,
+        "jobEndHook": our_epilog(node) if me.role == "controller" and setup not in THEIRS else None,
         "nodesComeAndGo": setup == BACKENDS_OWN,
         "spot": me.spot,
         **({"metadataEndpoint": me.metadata} if me.metadata else {}),

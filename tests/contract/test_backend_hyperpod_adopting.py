@@ -117,7 +117,8 @@ class Fixture:
             "ClusterArn": ARN,
             "ClusterName": "theirs",
             "ClusterStatus": "InService",
-            "InstanceGroups": list(groups) or [group("head", "Controller"), group("gpu", "Compute")],
+            "InstanceGroups": list(groups)
+            or [group("head", "Controller"), group("gpu", "Compute")],
             **more,
         }
         self.sagemaker.add_response("describe_cluster", answer, {"ClusterName": "theirs"})
@@ -144,7 +145,9 @@ def fixture(tmp_path: Path) -> Iterator[Fixture]:
 
 
 def test_a_cluster_is_read_as_aws_describes_it(fixture: Fixture) -> None:
-    seen = fixture.look(group("head", "Controller"), group("gpu", "Compute", 4), NodeRecovery="None")
+    seen = fixture.look(
+        group("head", "Controller"), group("gpu", "Compute", 4), NodeRecovery="None"
+    )
     assert (seen.name, seen.arn, seen.status) == ("theirs", ARN, BackendStatus.IN_SERVICE)
     assert [(one.name, one.role, one.count, one.partition) for one in seen.groups] == [
         ("head", "controller", 1, None),

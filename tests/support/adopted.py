@@ -59,8 +59,13 @@ class MemoryAdoptions:
 
     def spec(self, asked: AdoptSpec, seen: ForeignCluster) -> ClusterSpec:
         groups = [
-            {"name": one.name, "role": one.role, "instanceType": one.instance_type,
-             "count": one.count, "partition": one.partition}
+            {
+                "name": one.name,
+                "role": one.role,
+                "instanceType": one.instance_type,
+                "count": one.count,
+                "partition": one.partition,
+            }
             for one in seen.groups
         ]
         mount = seen.mount

@@ -444,9 +444,7 @@ class ClusterFile(Lenient):
     shared_path: str = Field(
         default="", description="where every node has it, where shared_filesystem does not say so"
     )
-    slurm_setup: Literal[
-        "SlurmConfig", "ProvisioningParameters", "BackendsOwn", "Adopted"
-    ] = Field(
+    slurm_setup: Literal["SlurmConfig", "ProvisioningParameters", "BackendsOwn", "Adopted"] = Field(
         description="BackendsOwn: all of Slurm is the backend's, and the scripts leave it alone; "
         "Adopted: it is of others, and so is all else on the nodes"
     )

@@ -67,9 +67,7 @@ def test_adopted_used_a_node_killed_another_replaced_and_released_with_nothing_l
     )
     assert lost["status"] in ("Failure", "Running"), "nobody replaced it: it is not ours"
 
-    theirs.sagemaker.batch_replace_cluster_nodes(
-        ClusterName=NAME, NodeIds=[lost["instanceId"]]
-    )
+    theirs.sagemaker.batch_replace_cluster_nodes(ClusterName=NAME, NodeIds=[lost["instanceId"]])
     eventually("its owner's replacement serves", theirs.serves, 90)
     system.sweep()
     known = eventually("the new node has the agent", lambda: _whole(system, theirs), 60)

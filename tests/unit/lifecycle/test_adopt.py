@@ -1,4 +1,4 @@
-"""The agent comes to a node of others: claimed first, listed before it is installed, asked again."""
+"""The agent comes to a node of others: claimed, listed, then installed; and asked again."""
 
 from __future__ import annotations
 
@@ -227,5 +227,3 @@ def test_a_shared_directory_must_be_on_a_mounted_filesystem(
     mounted.remove(str(team.parent))
     with pytest.raises(scripts.node.StepFailed, match="give another sharedDir"):
         scripts.adopt.shared_directory(node)
-
-

@@ -131,7 +131,7 @@ def _group_problems(asked: AdoptSpec, seen: ForeignCluster) -> Iterator[FieldErr
     if (controllers := roles.count("controller")) != 1:
         yield FieldError(
             "controllerGroup",
-            f"is needed, for AWS calls {'none' if not controllers else controllers} of its groups "
+            f"is needed, for AWS calls {controllers or 'none'} of its groups "
             f"Controller; give the one of Slurm's controller; the cluster has: {there}",
         )
     for group in seen.groups:
@@ -162,9 +162,7 @@ def due(
     return wanting if ready else [node for node in wanting if node in first]
 
 
-def _wants(
-    adoption: Adoption, node: ClusterNode, linked: Collection[str], now: datetime
-) -> bool:
+def _wants(adoption: Adoption, node: ClusterNode, linked: Collection[str], now: datetime) -> bool:
     known = adoption.nodes.get(node.instance_id)
     if known is None:
         return True

@@ -575,14 +575,12 @@ class AdoptionPlanView(View):
     spec: ClusterSpec = Field(description="the cluster, as Trainyard would treat it")
     roles: list[str] = Field(description="of its nodes; each must allow what policy says")
     policy: dict[str, Any] = Field(
-        description="a policy of IAM with what the agent and jobs need besides what the nodes need anyway"
+        description="a policy of IAM: what agent and jobs need besides what nodes need anyway"
     )
 
     @classmethod
     def of_plan(cls, plan: AdoptionPlan) -> Self:
-        return cls.made(
-            spec=plan.cluster.spec, roles=list(plan.roles), policy=dict(plan.policy)
-        )
+        return cls.made(spec=plan.cluster.spec, roles=list(plan.roles), policy=dict(plan.policy))
 
 
 class ClusterNode(View):

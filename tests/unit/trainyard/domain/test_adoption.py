@@ -37,7 +37,9 @@ def refused(spec: AdoptSpec, **seen: Any) -> dict[str, str]:
     return {one.field: one.message for one in error.value.errors}
 
 
-def group(name: str, role: Any = None, partition: str | None = None, count: int = 1) -> ForeignGroup:
+def group(
+    name: str, role: Any = None, partition: str | None = None, count: int = 1
+) -> ForeignGroup:
     return ForeignGroup(name, "ml.m5.large", count, role, partition)
 
 
@@ -94,7 +96,8 @@ def test_an_environment_that_is_made_lies_where_a_release_removes_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "fields", [{}, {"name": "a", "arn": "arn:aws:sagemaker:us-east-1:123456789012:cluster/abcdefghijkl"}]
+    "fields",
+    [{}, {"name": "a", "arn": "arn:aws:sagemaker:us-east-1:123456789012:cluster/abcdefghijkl"}],
 )
 def test_one_of_name_and_arn_is_given(fields: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="give one of"):

@@ -11,7 +11,13 @@ from tests.support.fake_api import CLUSTER, FakeApi
 
 pytestmark = pytest.mark.real
 Trainyard = Callable[..., tuple[int, str, str]]
-NODE = {"group": "gpu", "state": "installed", "at": "2026-11-20T00:00:00Z", "tries": 0, "reason": ""}
+NODE = {
+    "group": "gpu",
+    "state": "installed",
+    "at": "2026-11-20T00:00:00Z",
+    "tries": 0,
+    "reason": "",
+}
 ADOPTED = {
     **CLUSTER,
     "name": "theirs",

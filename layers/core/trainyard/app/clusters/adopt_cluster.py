@@ -95,9 +95,7 @@ def _next_step(ports: Ports, name: str) -> str:
     )
 
 
-def _record(
-    ports: Ports, asked: AdoptSpec, key: str | None
-) -> tuple[Cluster, ForeignCluster]:
+def _record(ports: Ports, asked: AdoptSpec, key: str | None) -> tuple[Cluster, ForeignCluster]:
     seen = _adoptions(ports).look(asked.named)
     if seen is None:
         raise ClusterNotFound(

@@ -41,7 +41,7 @@ _ROLES: Mapping[str, Role] = {"Controller": "controller", "Compute": "worker", "
 _FETCH = 'set -o pipefail; aws s3 cp --only-show-errors "$0" - | bash -s -- "$@"'
 #: What removes it is put on the node before anything lies outside of one directory.
 _TAKE_BACK = (
-    'd=${TRAINYARD_ROOT:-}/opt/trainyard; f=$d/take_back.py; c=$d/adopted-by; '
+    "d=${TRAINYARD_ROOT:-}/opt/trainyard; f=$d/take_back.py; c=$d/adopted-by; "
     'if [ -e "$f" ]; then exec python3 -S -B "$f" "$0"; fi; '
     'if [ ! -e "$c" ]; then echo "{\\"state\\":\\"gone\\"}"; exit 0; fi; '
     'if [ "$(cat "$c")" != "$0" ]; then echo "{\\"state\\":\\"taken\\"}"; exit 0; fi; '
@@ -223,7 +223,9 @@ def _answer(result: CommandResult, failing: str) -> NodeAnswer:
         return NodeAnswer("failed", f"sessions on the node have no sudo: {said}. {_NO_SUDO}")
     denied = any(word in said for word in ("403", "AccessDenied", "Forbidden"))
     advice = f" {_DENIED}" if denied else ""
-    return NodeAnswer("failed", f"{failing} (exit {result.exit_code}): {said or 'no word'}.{advice}")
+    return NodeAnswer(
+        "failed", f"{failing} (exit {result.exit_code}): {said or 'no word'}.{advice}"
+    )
 
 
 _NO_SUDO = (
