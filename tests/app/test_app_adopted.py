@@ -310,10 +310,11 @@ def test_a_cluster_that_aws_does_not_have_is_not_found(world: Adopted) -> None:
         world.adopt()
 
 
-@pytest.mark.parametrize("crash", range(1, 40))
-def test_a_process_that_dies_at_any_call_is_made_good(crash: int) -> None:
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("crash", range(1, 60))
+def test_a_process_that_dies_at_any_call_is_made_good(crash: int, after: bool) -> None:
     world = Adopted()
-    world.story.world.fuse.arm(crash)
+    world.story.world.fuse.arm(crash, after=after)
     for _ in range(40):
         if (stored := world.story.world.clusters.stored.get(NAME)) and stored.status == "Deleted":
             break
