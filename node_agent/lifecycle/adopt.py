@@ -39,7 +39,8 @@ FILES = (
     f"{UNITS}/trainyard-agent.service.d/mounts.conf",
     f"{UNITS}/trainyard.slice",
 )
-UNIT = "trainyard-agent"
+#: Of the agent itself (trainyard_agent/host/boot.py).
+BOOT = "/var/run/trainyard-boot"
 RIGHTS = "import sys; from trainyard_agent.host.rights import main; sys.exit(main(*sys.argv[1:]))"
 ASK_SECONDS = 60.0
 START_SECONDS = 120.0
@@ -59,7 +60,7 @@ def listed(node: Node) -> None:
             "needs it, and adopt the cluster again"
         )
     node.write(TAKE_BACK, (node.bundle / "take_back.py").read_text())
-    content = {"directories": DIRECTORIES, "files": FILES, "unit": UNIT}
+    content = {"directories": DIRECTORIES, "files": [*FILES, BOOT]}
     node.write(LIST, json.dumps(content, indent=1) + "\n")
 
 

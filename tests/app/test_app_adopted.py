@@ -306,14 +306,15 @@ def test_a_plan_tells_what_the_roles_must_allow_and_does_nothing(world: Adopted)
 
 def test_a_cluster_that_aws_does_not_have_is_not_found(world: Adopted) -> None:
     world.adoptions.seen = None
-    with pytest.raises(ClusterNotFound, match="AWS has no HyperPod cluster"):
+    with pytest.raises(ClusterNotFound, match="AWS has no cluster"):
         world.adopt()
 
 
-@pytest.mark.parametrize("crash", range(1, 40))
-def test_a_process_that_dies_at_any_call_is_made_good(crash: int) -> None:
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("crash", range(1, 60))
+def test_a_process_that_dies_at_any_call_is_made_good(crash: int, after: bool) -> None:
     world = Adopted()
-    world.story.world.fuse.arm(crash)
+    world.story.world.fuse.arm(crash, after=after)
     for _ in range(40):
         if (stored := world.story.world.clusters.stored.get(NAME)) and stored.status == "Deleted":
             break

@@ -15,7 +15,7 @@ from botocore.stub import Stubber
 from trainyard.backends.hyperpod.adopting import HyperPodAdoptions
 from trainyard.backends.hyperpod.request import HyperPodSettings
 from trainyard.backends.lifecycle_bundle import BundleSources
-from trainyard.domain.adoption import ForeignCluster, Mount, spec_of
+from trainyard.domain.adoption import ForeignCluster, Mount
 from trainyard.domain.records import Adoption, Cluster, ClusterNode
 from trainyard.domain.states import BackendStatus, NodeState
 from trainyard.ports import CommandResult
@@ -127,7 +127,9 @@ class Fixture:
         return seen
 
     def cluster(self, **asked: Any) -> Cluster:
-        spec = spec_of(AdoptSpec.model_validate({"name": "theirs", **asked}), self.look())
+        spec = self.adoptions.spec(
+            AdoptSpec.model_validate({"name": "theirs", **asked}), self.look()
+        )
         return Cluster(
             name="theirs", spec=spec, arn=ARN, adoption=Adoption(replace_nodes=False),
             created_at=T0, updated_at=T0,
@@ -152,7 +154,7 @@ def test_a_cluster_is_read_as_aws_describes_it(fixture: Fixture) -> None:
         ("gpu", "worker", 4, "dev"),
     ]
     assert seen.mount == Mount(LUSTRE["DnsName"], "abcdefgh", "/data")
-    assert (seen.node_recovery, seen.ours, set(seen.roles)) == ("None", "", {ROLE})
+    assert (seen.repairs_itself, seen.ours, set(seen.roles)) == (False, "", {ROLE})
 
 
 def test_what_aws_does_not_say_is_not_made_up(fixture: Fixture) -> None:
@@ -205,6 +207,41 @@ def test_the_policy_has_what_agent_and_jobs_need_and_nothing_of_another_cluster(
     assert "clusters/theirs/" in whole
     assert "trainyard/prod/theirs/agent-key" in whole
     assert len(whole) < 6144, "a policy of the account takes no more"
+    again = cluster.changed(generation=2)
+    assert fixture.adoptions.policy(again) == policy, "whoever adopts again has the right policy"
+
+
+def test_what_aws_says_makes_the_spec(fixture: Fixture) -> None:
+    spec = fixture.adoptions.spec(AdoptSpec(name="theirs"), fixture.look())
+    assert [(one.name, one.role, one.count, one.partition) for one in spec.instance_groups] == [
+        ("head", "controller", 1, None),
+        ("gpu", "worker", 1, "dev"),
+    ]
+    assert spec.filesystem.endswith("/abcdefgh")
+    assert spec.shared_path == "/data"
+
+
+def test_what_aws_does_not_say_is_said_by_who_adopts_it(fixture: Fixture) -> None:
+    bare = {"InstanceStorageConfigs": []}
+    groups = [group("a", **bare), group("b", count=3, **bare), group("door", **bare)]
+    asked = AdoptSpec.model_validate({
+        "name": "theirs",
+        "sharedDir": "/shared",
+        "controllerGroup": "a",
+        "loginGroups": ["door"],
+        "partitions": {"b": "batch"},
+    })  # fmt: skip
+    spec = fixture.adoptions.spec(asked, fixture.look(*groups, group("later", count=0, **bare)))
+    assert [one.role for one in spec.instance_groups] == ["controller", "worker", "login"]
+    assert (spec.partitions, spec.shared_path) == (["batch"], "/shared")
+    assert spec.filesystem == "", "which filesystem it is, nobody knows"
+
+
+def test_another_directory_than_the_mount_is_not_taken_for_that_filesystem(
+    fixture: Fixture,
+) -> None:
+    asked = AdoptSpec.model_validate({"name": "theirs", "sharedDir": "/home/shared"})
+    assert fixture.adoptions.spec(asked, fixture.look()).filesystem == ""
 
 
 def test_the_nodes_find_a_bundle_that_leaves_slurm_alone(fixture: Fixture) -> None:

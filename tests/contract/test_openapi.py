@@ -30,6 +30,7 @@ OPERATIONS = {
     "POST /v1/runs/{runId}:cancel", "POST /v1/runs/{runId}:resume", "POST /v1/runs/{runId}:export",
     "POST /v1/clusters", "GET /v1/clusters", "GET /v1/clusters/{clusterName}",
     "PUT /v1/clusters/{clusterName}", "DELETE /v1/clusters/{clusterName}",
+    "POST /v1/clusters:adopt", "POST /v1/clusters/{clusterName}:release",
     "POST /v1/clusters/{clusterName}:stop", "POST /v1/clusters/{clusterName}:start",
     "GET /v1/clusters/{clusterName}/nodes",
     "POST /v1/clusters/{clusterName}/nodes/{instanceId}:replace",

@@ -15,7 +15,7 @@ from samtranslator.yaml_helper import yaml_parse
 from tests.support.repository import ROOT
 
 from sam_on_moto.iam import policies
-from trainyard_contracts.places import STAGE_TAG
+from trainyard_contracts.places import REPLACE_TAG, STAGE_TAG
 
 TEMPLATE = yaml_parse((ROOT / "template.yaml").read_text())
 RESOURCES: dict[str, Any] = TEMPLATE["Resources"]
@@ -203,9 +203,12 @@ def test_nobody_can_end_or_repair_a_cluster_that_does_not_carry_the_stacks_tag()
             for action in _list(statement["Action"])
             for resource in _resource_types(action)
         } == {"cluster"}
-        assert statement["Condition"] == {
-            "StringEquals": {f"aws:ResourceTag/{STAGE_TAG}": {"Ref": "AWS::StackName"}}
-        }, role
+        # Whoever made a cluster may let a stack repair its nodes; nobody lets it be deleted.
+        deletes = "sagemaker:DeleteCluster" in _list(statement["Action"])
+        tags = [STAGE_TAG] if deletes else [STAGE_TAG, REPLACE_TAG]
+        assert statement["Condition"] in [
+            {"StringEquals": {f"aws:ResourceTag/{tag}": {"Ref": "AWS::StackName"}}} for tag in tags
+        ], role
 
 
 def test_functions_may_make_the_own_roles_of_sagemaker_and_fsx_and_no_other() -> None:

@@ -15,6 +15,7 @@ from trainyard.domain.records import Cluster, ClusterNode
 from trainyard.domain.states import BackendStatus, NodeState
 from trainyard.ports import BackendCluster, NodeAnswer, Ports
 from trainyard_contracts.adopting import AdoptSpec
+from trainyard_contracts.cluster_specs import ClusterSpec, read_cluster_spec
 
 NAME = "theirs"
 ARN = "arn:aws:sagemaker:us-east-1:123456789012:cluster/theirs000001"
@@ -55,6 +56,25 @@ class MemoryAdoptions:
     def look(self, name_or_arn: str) -> ForeignCluster | None:
         known = self.seen
         return known if known is not None and name_or_arn in (known.name, known.arn) else None
+
+    def spec(self, asked: AdoptSpec, seen: ForeignCluster) -> ClusterSpec:
+        groups = [
+            {
+                "name": one.name,
+                "role": one.role,
+                "instanceType": one.instance_type,
+                "count": one.count,
+                "partition": one.partition,
+            }
+            for one in seen.groups
+        ]
+        mount = seen.mount
+        assert mount is not None
+        shared = {"dnsName": mount.dns_name, "mountName": mount.mount_name}
+        return read_cluster_spec({
+            "name": seen.name, "instanceGroups": groups,
+            "sharedFilesystem": {**shared, "mountPath": asked.shared_dir or mount.mount_path},
+        })  # fmt: skip
 
     def policy(self, cluster: Cluster) -> Mapping[str, Any]:
         return {"Version": "2012-10-17", "Statement": [{"Sid": "ReportFacts"}]}

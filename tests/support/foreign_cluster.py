@@ -1,4 +1,4 @@
-"""A HyperPod cluster as others make it: by boto3, with a role and scripts that know nothing of us."""
+"""A HyperPod cluster as others make it: by boto3, with a role and scripts of their own."""
 
 from __future__ import annotations
 
@@ -70,7 +70,9 @@ class ForeignCluster:
     def _request(self) -> dict[str, Any]:
         common = {
             "InstanceType": "ml.m5.large",
-            "LifeCycleConfig": {"SourceS3Uri": f"s3://{BUCKET}/scripts/", "OnCreate": "on_create.sh"},
+            "LifeCycleConfig": {
+                "SourceS3Uri": f"s3://{BUCKET}/scripts/", "OnCreate": "on_create.sh",
+            },
             "ExecutionRole": self.role,
             "InstanceStorageConfigs": [
                 {"FsxLustreConfig": {

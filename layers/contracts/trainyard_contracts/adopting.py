@@ -15,9 +15,8 @@ HOME = "/opt/trainyard"
 ClusterArn = Annotated[
     str,
     matching(
-        r"^arn:aws[a-z-]*:sagemaker:[a-z0-9-]*:[0-9]{12}:cluster/[a-z0-9]{12}$",
-        "must be the ARN of a HyperPod cluster such as "
-        "arn:aws:sagemaker:us-east-1:123456789012:cluster/abcdefghijkl",
+        r"^arn:aws[a-z-]*:[a-z0-9-]+:[a-z0-9-]+:[0-9]{12}:cluster/[A-Za-z0-9]+$",
+        "must be the ARN of a cluster: arn:aws:SERVICE:REGION:ACCOUNT:cluster/ID, as AWS shows it",
         max_length=256,
     ),
 ]
@@ -34,7 +33,7 @@ class Allowed(Strict):
 
 
 class AdoptSpec(Strict):
-    """A HyperPod cluster with Slurm that others made.
+    """A cluster with Slurm that others made.
 
     What AWS does not say of it, its adopter says.
     """
@@ -44,7 +43,7 @@ class AdoptSpec(Strict):
     shared_dir: MountPath | None = Field(
         default=None,
         description="a directory that every node has mounted, for runs and checkpoints; default: "
-        "where HyperPod mounts the FSx for Lustre filesystem of the cluster's groups",
+        "where AWS mounts the FSx for Lustre filesystem of the cluster",
     )
     controller_group: Name | None = Field(
         default=None,

@@ -21,7 +21,9 @@ from trainyard.domain.people import RolesOfPeople
 from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Run, TimelineEntry, Wait
 from trainyard.domain.schedule_records import Schedule
 from trainyard.domain.states import BackendStatus
+from trainyard_contracts.adopting import AdoptSpec
 from trainyard_contracts.cluster_base import ClusterBase
+from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.events import ClusterHeartbeat, Fact
 from trainyard_contracts.files import ExportedObject
 from trainyard_contracts.filesystems import FilesystemSpec
@@ -604,6 +606,10 @@ class Adoptions(Protocol):
 
     def look(self, name_or_arn: str) -> ForeignCluster | None:
         """None = does not exist."""
+        ...
+
+    def spec(self, asked: AdoptSpec, seen: ForeignCluster) -> ClusterSpec:
+        """The cluster as a spec; nothing stands against it."""
         ...
 
     def policy(self, cluster: Cluster) -> Mapping[str, Any]:

@@ -338,9 +338,8 @@ class JobControl:
 
         A node that is back meanwhile, or whose name another machine has, stays up. One that comes
         back in this very moment may be set down all the same: the look at Slurm's nodes gives it
-        back. A node on which somebody else's job runs, as far as Slurm knows, is left to Slurm: that
-        would end the job, which may go on though agent and slurmd do not answer. `before`: the nodes
-        of the run's older job.
+        back. A node on which Slurm has somebody else's job is left to Slurm: the job may go on
+        though agent and slurmd do not answer. `before`: the nodes of the run's older job.
         """
         if nodes:  # HyperPod may have begun a moment ago to repair one of these nodes
             self._table.take(await self._slurm.nodes())

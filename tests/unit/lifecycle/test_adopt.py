@@ -1,4 +1,4 @@
-"""The agent comes to a node of others: claimed first, listed before it is installed, asked again."""
+"""The agent comes to a node of others: claimed, listed, then installed; and asked again."""
 
 from __future__ import annotations
 
@@ -184,6 +184,7 @@ def test_everything_that_will_be_there_is_listed_first_with_what_removes_it(
     scripts.adopt.listed(node)
     content = json.loads(node.path("/opt/trainyard/installed.json").read_text())
     assert "/etc/trainyard" in content["directories"]
+    assert "/var/run/trainyard-boot" in content["files"]
     assert node.path("/opt/trainyard/take_back.py").exists()
     scripts.adopt.listed(node)  # again
 

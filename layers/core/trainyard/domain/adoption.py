@@ -14,7 +14,6 @@ from trainyard.domain.errors import FieldError, InvalidRequest
 from trainyard.domain.records import AdoptedNode, Adoption, Cluster, ClusterNode
 from trainyard.domain.states import BackendStatus, NodeState
 from trainyard_contracts.adopting import AdoptSpec
-from trainyard_contracts.hyperpod import HyperPodClusterSpec
 
 #: Nodes of a cluster that is adopted: each is asked by a session of its own, and AWS starts three a
 #: second.
@@ -28,7 +27,7 @@ TRIES = 3
 #: An installation that was begun is looked at again after this.
 LOOK_SECONDS = 5
 #: A node with our agent whose agent is not linked for so long is asked again: it may have lost its
-#: disk, as with an update of HyperPod's software.
+#: disk, as with an update of its software.
 SILENT_SECONDS = 300
 #: So long after it was asked a node may still begin with what it was asked for.
 UNDER_WAY_SECONDS = 60
@@ -50,7 +49,7 @@ class ForeignGroup:
 
 @dataclass(frozen=True)
 class Mount:
-    """The FSx for Lustre filesystem that HyperPod mounts on the nodes of a group."""
+    """The FSx for Lustre filesystem that AWS mounts on the nodes."""
 
     dns_name: str
     mount_name: str
@@ -68,7 +67,7 @@ class ForeignCluster:
     said: str
     groups: Sequence[ForeignGroup]
     mount: Mount | None = None
-    node_recovery: Literal["Automatic", "None"] = "Automatic"
+    repairs_itself: bool = True
     slurm: bool = True
     ours: str = ""
     #: Its owners let this stack replace nodes; how they do so, in words.
@@ -77,40 +76,11 @@ class ForeignCluster:
     roles: Collection[str] = field(default_factory=tuple)
 
 
-def spec_of(asked: AdoptSpec, seen: ForeignCluster) -> HyperPodClusterSpec:
-    """The cluster as a spec. Raises InvalidRequest with everything that stands against it."""
-    found = list(_problems(asked, seen))
-    if found:
+def check(asked: AdoptSpec, seen: ForeignCluster) -> None:
+    """Raises InvalidRequest with everything that stands against it."""
+    if found := list(_problems(asked, seen)):
         detail = "; ".join(f"{one.field}: {one.message}" for one in found)
         raise InvalidRequest(detail, errors=found)
-    mount = seen.mount
-    shared = {"mountPath": asked.shared_dir or (mount.mount_path if mount else "")}
-    if mount is not None and asked.shared_dir in (None, mount.mount_path):
-        shared |= {"dnsName": mount.dns_name, "mountName": mount.mount_name}
-    return HyperPodClusterSpec.model_validate(
-        {
-            "name": seen.name,
-            "instanceGroups": [_group(asked, group) for group in seen.groups if group.count],
-            "sharedFilesystem": shared,
-            "nodeRecovery": seen.node_recovery,
-            "environment": asked.environment.model_dump(mode="json", by_alias=True),
-            "jobSecrets": asked.job_secrets,
-            "jobInputs": asked.job_inputs,
-        },
-        context={"accepted": True},  # nobody wrote this spec: rules of creation do not judge it
-    )
-
-
-def _group(asked: AdoptSpec, group: ForeignGroup) -> dict[str, object]:
-    role = role_of(asked, group)
-    worker = {"partition": partition_of(asked, group)} if role == "worker" else {}
-    return {
-        "name": group.name,
-        "role": role,
-        "instanceType": group.instance_type,
-        "count": group.count,
-        **worker,
-    }
 
 
 def role_of(asked: AdoptSpec, group: ForeignGroup) -> Role:
@@ -161,7 +131,7 @@ def _group_problems(asked: AdoptSpec, seen: ForeignCluster) -> Iterator[FieldErr
     if (controllers := roles.count("controller")) != 1:
         yield FieldError(
             "controllerGroup",
-            f"is needed, for AWS calls {'none' if not controllers else controllers} of its groups "
+            f"is needed, for AWS calls {controllers or 'none'} of its groups "
             f"Controller; give the one of Slurm's controller; the cluster has: {there}",
         )
     for group in seen.groups:

@@ -648,7 +648,7 @@ class AdoptionPlanView(View):
     spec: ClusterSpec = Field(description="the cluster, as Trainyard would treat it")
     roles: list[str] = Field(description="of its nodes; each must allow what policy says")
     policy: dict[str, Any] = Field(
-        description="a policy of IAM with what the agent and jobs need besides HyperPod's own"
+        description="a policy of IAM: what agent and jobs need besides what nodes need anyway"
     )
 
     @classmethod

@@ -12,11 +12,11 @@ from trainyard.domain.adoption import (
     MOST_NODES,
     SILENT_SECONDS,
     ForeignGroup,
+    check,
     due,
     failed,
     lacking,
     settled,
-    spec_of,
 )
 from trainyard.domain.errors import InvalidRequest
 from trainyard.domain.records import AdoptedNode, Adoption
@@ -33,7 +33,7 @@ def asked(**fields: Any) -> AdoptSpec:
 
 def refused(spec: AdoptSpec, **seen: Any) -> dict[str, str]:
     with pytest.raises(InvalidRequest) as error:
-        spec_of(spec, foreign(**seen))
+        check(spec, foreign(**seen))
     return {one.field: one.message for one in error.value.errors}
 
 
@@ -43,35 +43,11 @@ def group(
     return ForeignGroup(name, "ml.m5.large", count, role, partition)
 
 
-def test_what_aws_says_makes_the_spec() -> None:
-    spec = spec_of(asked(), foreign())
-    assert [(one.name, one.role, one.count, one.partition) for one in spec.instance_groups] == [
-        ("head", "controller", 1, None),
-        ("gpu", "worker", 2, "dev"),
-    ]
-    assert spec.filesystem.endswith("/abcdefgh")
-    assert spec.shared_path == "/fsx"
-
-
-def test_what_aws_does_not_say_is_said_by_who_adopts_it() -> None:
-    groups = [group("a"), group("b", count=3), group("door")]
-    spec = spec_of(
-        asked(
-            sharedDir="/shared",
-            controllerGroup="a",
-            loginGroups=["door"],
-            partitions={"b": "batch"},
-        ),
-        foreign(groups=groups, mount=None),
-    )
-    assert [one.role for one in spec.instance_groups] == ["controller", "worker", "login"]
-    assert spec.partitions == ["batch"]
-    assert spec.shared_path == "/shared"
-    assert spec.filesystem == "", "which filesystem it is, nobody knows"
-
-
-def test_another_directory_than_the_mount_is_not_taken_for_that_filesystem() -> None:
-    assert spec_of(asked(sharedDir="/home/shared"), foreign()).filesystem == ""
+def test_a_cluster_of_which_aws_says_enough_is_taken() -> None:
+    check(asked(), foreign())
+    groups = [group("a"), group("b"), group("door"), group("later", count=0)]
+    said = {"controllerGroup": "a", "loginGroups": ["door"], "partitions": {"b": "batch"}}
+    check(asked(sharedDir="/shared", **said), foreign(groups=groups, mount=None))
 
 
 def test_everything_that_is_missing_is_named_at_once_with_what_would_be_right() -> None:
@@ -111,12 +87,6 @@ def test_a_cluster_that_cannot_be_adopted_is_refused(
     seen: dict[str, Any], field: str, words: str
 ) -> None:
     assert words in refused(asked(), **seen)[field]
-
-
-def test_a_group_without_nodes_is_left_out() -> None:
-    groups = [group("h", "controller"), group("w", "worker", "p"), group("later", count=0)]
-    spec = spec_of(asked(), foreign(groups=groups))
-    assert [one.name for one in spec.instance_groups] == ["h", "w"]
 
 
 def test_an_environment_that_is_made_lies_where_a_release_removes_it() -> None:

@@ -26,9 +26,6 @@ from trainyard.ports import Adoptions, Ports
 from trainyard_contracts.adopting import AdoptSpec
 from trainyard_contracts.people import Person
 
-#: The one whose clusters can be adopted.
-BACKEND = "hyperpod"
-
 
 @dataclass(frozen=True)
 class AdoptionPlan:
@@ -114,13 +111,15 @@ def _record(ports: Ports, asked: AdoptSpec, key: str | None) -> tuple[Cluster, F
     seen = _adoptions(ports).look(asked.named)
     if seen is None:
         raise ClusterNotFound(
-            f"AWS has no HyperPod cluster '{asked.named}' in this account and region.",
-            next_step="Look for it with: aws sagemaker list-clusters.",
+            f"AWS has no cluster '{asked.named}' that could be adopted, in the stack's account and "
+            "region.",
+            next_step="Look at its name, and whether it lies in the region of this stack.",
         )
+    rules.check(asked, seen)
     now = ports.clock.now()
     record = Cluster(
         name=seen.name,
-        spec=rules.spec_of(asked, seen),
+        spec=_adoptions(ports).spec(asked, seen),
         arn=seen.arn,
         adoption=Adoption(replace_nodes=asked.allow.replace_nodes),
         created_at=now,
@@ -173,6 +172,6 @@ def _exists(ports: Ports, record: Cluster) -> ClusterExists:
 
 
 def _adoptions(ports: Ports) -> Adoptions:
-    found = ports.backends[BACKEND].adoptions
-    assert found is not None, BACKEND
-    return found
+    """Of the one backend whose clusters can be adopted."""
+    every = [backend.adoptions for backend in ports.backends.values()]
+    return next(found for found in every if found is not None)

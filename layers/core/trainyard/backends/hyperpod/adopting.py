@@ -18,11 +18,20 @@ from trainyard.backends.hyperpod.request import HyperPodSettings, lifecycle_pref
 from trainyard.backends.hyperpod.role import agent_statements
 from trainyard.backends.hyperpod.states import cluster_status
 from trainyard.backends.lifecycle_bundle import BundleSources
-from trainyard.domain.adoption import ForeignCluster, ForeignGroup, Mount, Role
+from trainyard.domain.adoption import (
+    ForeignCluster,
+    ForeignGroup,
+    Mount,
+    Role,
+    partition_of,
+    role_of,
+)
 from trainyard.domain.records import Cluster, ClusterNode
 from trainyard.ports import Blobs, CommandResult, NodeAnswer
 from trainyard_contracts import places
+from trainyard_contracts.adopting import AdoptSpec
 from trainyard_contracts.files import ClusterFile, WorkerGroup
+from trainyard_contracts.hyperpod import HyperPodClusterSpec
 
 NAME = "hyperpod"
 #: A node answers within a quarter of a minute, however far it is (adopt_node.sh).
@@ -72,12 +81,30 @@ class HyperPodAdoptions:
             said=answer["ClusterStatus"],
             groups=[_group(group) for group in groups],
             mount=_mount(groups),
-            node_recovery="None" if answer.get("NodeRecovery") == "None" else "Automatic",
+            repairs_itself=answer.get("NodeRecovery") != "None",
             slurm="Eks" not in (answer.get("Orchestrator") or {}),
             ours=_ours(tags),
             replaceable=tags.get(places.REPLACE_TAG) == stage,
             consent=_consent(arn, stage),
             roles={group["ExecutionRole"] for group in groups if group.get("ExecutionRole")},
+        )
+
+    def spec(self, asked: AdoptSpec, seen: ForeignCluster) -> HyperPodClusterSpec:
+        mount = seen.mount
+        shared = {"mountPath": asked.shared_dir or (mount.mount_path if mount else "")}
+        if mount is not None and asked.shared_dir in (None, mount.mount_path):
+            shared |= {"dnsName": mount.dns_name, "mountName": mount.mount_name}
+        return HyperPodClusterSpec.model_validate(
+            {
+                "name": seen.name,
+                "instanceGroups": [_spec_group(asked, one) for one in seen.groups if one.count],
+                "sharedFilesystem": shared,
+                "nodeRecovery": "Automatic" if seen.repairs_itself else "None",
+                "environment": asked.environment.model_dump(mode="json", by_alias=True),
+                "jobSecrets": asked.job_secrets,
+                "jobInputs": asked.job_inputs,
+            },
+            context={"accepted": True},  # nobody wrote it: rules of a creation do not judge it
         )
 
     def policy(self, cluster: Cluster) -> Mapping[str, Any]:
@@ -138,6 +165,18 @@ def _group(group: Mapping[str, Any]) -> ForeignGroup:
         partition=partitions[0],
         execution_role=group.get("ExecutionRole") or "",
     )
+
+
+def _spec_group(asked: AdoptSpec, group: ForeignGroup) -> dict[str, object]:
+    role = role_of(asked, group)
+    worker = {"partition": partition_of(asked, group)} if role == "worker" else {}
+    return {
+        "name": group.name,
+        "role": role,
+        "instanceType": group.instance_type,
+        "count": group.count,
+        **worker,
+    }
 
 
 def _mount(groups: Sequence[Mapping[str, Any]]) -> Mount | None:

@@ -43,17 +43,22 @@ def node_role(cluster: Cluster, settings: HyperPodSettings) -> NodeRole:
 
 
 def _statements(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, Any]]:
-    found = [*_agent(cluster, settings), *_platform(cluster, settings)]
+    scripts = lifecycle_prefix(cluster)
+    found = [*_agent(cluster, settings, scripts), *_platform(cluster, settings)]
     reads = [*_mounts(cluster, settings), *_inputs(cluster, settings)]
     return [*found, *reads, *_network(cluster, settings)]
 
 
 def agent_statements(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, Any]]:
-    """What agent and jobs need where the role is another's, who gave it what HyperPod needs."""
-    return [*_agent(cluster, settings), *_inputs(cluster, settings)]
+    """What agent and jobs need where the role is another's, who gave it what HyperPod needs.
+
+    It is the same whenever the cluster is adopted again.
+    """
+    scripts = f"{places.cluster_prefix(cluster.name)}*/lifecycle"
+    return [*_agent(cluster, settings, scripts), *_inputs(cluster, settings)]
 
 
-def _agent(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, Any]]:
+def _agent(cluster: Cluster, settings: HyperPodSettings, scripts: str) -> list[dict[str, Any]]:
     bucket = f"{_partition(settings)}:s3:::{settings.bucket}"
     runs = f"{bucket}/{places.runs_prefix(cluster.name)}"
     synced = f"{bucket}/{places.SYNC}/{cluster.name}"
@@ -63,7 +68,7 @@ def _agent(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, Any]]
         allow(
             "ReadBundles",
             ["s3:GetObject"],
-            [f"{bucket}/{lifecycle_prefix(cluster)}/*", f"{runs}/*", f"{synced}/*"],
+            [f"{bucket}/{scripts}/*", f"{runs}/*", f"{synced}/*"],
         ),
         allow(
             "WriteLogsAndExports",
