@@ -109,7 +109,8 @@ class Connection:
 
         if self.local is not None:
             if user := os.environ.get(LOCAL_USER):
-                return Credentials(*_keys_of(user, Path(self.local["stateDir"])))
+                state_dir = Path(self.local.get("stateDir") or DEFAULT_STATE_DIR)
+                return Credentials(*_keys_of(user, state_dir))
             return Credentials(
                 self.local["accessKeyId"],
                 self.local["secretAccessKey"],

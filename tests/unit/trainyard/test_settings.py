@@ -36,3 +36,19 @@ def test_a_missing_variable_is_named(name: str) -> None:
 def test_a_malformed_number_is_named_with_its_value(text: str) -> None:
     with pytest.raises(MissingSetting, match=f"HEARTBEAT_SECONDS is '{text}'"):
         Settings.from_env({**ENVIRONMENT, "HEARTBEAT_SECONDS": text})
+
+
+def test_everybody_is_an_admin_unless_the_stack_names_some_and_nobody_is_where_it_is_empty() -> (
+    None
+):
+    assert Settings.from_env(ENVIRONMENT).admins == ("*",)
+    given = {**ENVIRONMENT, "ADMINS": "a, b", "MEMBERS": "", "AUDIT_DAYS": "30"}
+    settings = Settings.from_env(given)
+    assert (settings.admins, settings.members, settings.viewers) == (("a", "b"), (), ("*",))
+    assert settings.audit_days == 30
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "1.5", "soon"])
+def test_days_that_are_none_are_named_with_their_value(text: str) -> None:
+    with pytest.raises(MissingSetting, match=f"AUDIT_DAYS is '{text}'"):
+        Settings.from_env({**ENVIRONMENT, "AUDIT_DAYS": text})

@@ -43,6 +43,8 @@ class Thing:
     name: str
     owner: Person | None
     shared_with: Sequence[str] = ()
+    #: Of a run's own cluster: the run, which is shared and given away in its place.
+    of_run: str = ""
 
     @classmethod
     def of(cls, record: Run | Cluster | Filesystem) -> Thing:
@@ -125,9 +127,10 @@ def _too_little(person: Person, role: Role | None) -> Forbidden:
 
 def _anothers(thing: Thing, owner: Person) -> Forbidden:
     named = f"{thing.kind.capitalize()} '{thing.name}'"
+    given = f"run {{}} {thing.of_run}" if thing.of_run else f"{thing.kind} {{}} {thing.name}"
     return Forbidden(
         f"{named} belongs to {owner.name} ({owner.arn}).",
-        next_step=f"Ask {owner.name} to do it, or to share it with you (trainyard {thing.kind} "
-        f"share {thing.name} --with ARN); or ask an admin. If {owner.name} left, an admin gives "
-        f"it to another: trainyard {thing.kind} transfer {thing.name} --to ARN.",
+        next_step=f"Ask {owner.name} to do it, or to share it with you (trainyard "
+        f"{given.format('share')} --with ARN); or ask an admin. If {owner.name} left, an admin "
+        f"gives it to another: trainyard {given.format('transfer')} --to ARN.",
     )

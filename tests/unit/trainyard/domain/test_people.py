@@ -93,3 +93,10 @@ def test_an_admin_changes_and_gives_away_everything() -> None:
     thing = Thing("filesystem", "data", ALICE)
     assert refusal(roles, BOB, thing) is None
     assert refusal_to_own(roles, BOB, thing) is None
+
+
+def test_the_refusal_of_a_runs_own_cluster_names_the_run_which_is_shared_in_its_place() -> None:
+    refused = refusal(HELD, BOB, Thing("cluster", "demo-1", ALICE, of_run="run-1"))
+    assert refused is not None
+    assert "Cluster 'demo-1' belongs to alice" in refused.detail
+    assert "trainyard run share run-1" in refused.next_step

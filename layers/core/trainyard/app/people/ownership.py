@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, TypeVar
 
-from trainyard.domain.errors import ConflictError, FieldError, InvalidRequest, RunNotFound
+from trainyard.domain.errors import (
+    ConflictError,
+    FieldError,
+    InvalidRequest,
+    RecordUnreadable,
+    RunNotFound,
+)
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.people import Thing
 from trainyard.domain.records import Cluster, Run, TimelineEntry
@@ -34,9 +40,9 @@ def thing_of(ports: Ports, record: Run | Cluster | Filesystem) -> Thing:
         return thing
     try:
         run = Thing.of(ports.runs.get(record.owner_run))
-    except RunNotFound:
+    except (RunNotFound, RecordUnreadable):
         return thing
-    return Thing("cluster", record.name, run.owner, run.shared_with)
+    return Thing("cluster", record.name, run.owner, run.shared_with, of_run=run.name)
 
 
 def shared(ports: Ports, record: Owned, patterns: Sequence[str]) -> Owned:
