@@ -15,6 +15,7 @@ from tests.support.story import Story, make_cluster, record_fact, run_spec
 from trainyard.app.clusters.change_cluster import start_fleet, stop_fleet, update_cluster
 from trainyard.app.clusters.create_cluster import create_cluster
 from trainyard.app.clusters.delete_cluster import delete_cluster
+from trainyard.app.clusters.label_cluster import label_cluster
 from trainyard.app.runs.dry_run import dry_run_update
 from trainyard.app.runs.request_export import request_export
 from trainyard.app.runs.resume_run import resume_run
@@ -343,6 +344,17 @@ def test_the_spec_that_it_has_takes_a_waiting_update_back(world: World) -> None:
 
 def test_the_spec_that_it_has_changes_nothing(world: World) -> None:
     assert update_cluster(world.ports, NAME, wanted()).change is None
+
+
+def test_an_update_leaves_labels_and_takes_those_of_now_or_of_then(world: World) -> None:
+    label_cluster(world.ports, NAME, {"team": "a"})
+    for labels in ({}, {"team": "a"}):
+        assert update_cluster(world.ports, NAME, wanted().changed(labels=labels)).change is None
+    assert world.cluster.labels == {"team": "a"}
+    with pytest.raises(InvalidRequest) as refused:
+        update_cluster(world.ports, NAME, wanted().changed(labels={"team": "b"}))
+    assert refused.value.errors[0].field == "labels"
+    assert "trainyard cluster label" in refused.value.errors[0].message
 
 
 def test_what_only_trainyard_reads_is_changed_without_the_backend(world: World) -> None:

@@ -293,6 +293,14 @@ def test_a_page_of_ten_thousand_runs_reads_no_more_than_the_page(
     assert counting.calls == Counter(query=2, batch_get_item=1)
 
 
+def test_a_sweep_reads_nothing_of_ten_thousand_runs_that_ended(
+    dynamodb: Any, ten_thousand: Table
+) -> None:
+    counting = Counting(dynamodb)
+    assert TableRuns(Table(counting, ten_thousand.name), SystemClock()).active() == []
+    assert (counting.scanned, counting.calls["batch_get_item"]) == (0, 0)
+
+
 def test_an_entry_that_an_older_version_wrote_is_judged_by_its_record(table: Table) -> None:
     runs = TableRuns(table, SystemClock())
     created(runs, 1, labels={"exp": "1"})
