@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ import pytest
 from tests.support.http_events import spec
 from tests.support.in_process_api import LOCAL, URL, InProcess
 from tests.support.repository import ROOT
-from tests.support.spec_parts import ON_FSX, cluster_spec
+from tests.support.spec_parts import cluster_spec
 from tests.support.story import Story
 
 from trainyard.ports import CommandResult
@@ -77,7 +78,7 @@ def log_of(story: Story) -> None:
 
     def answer(cluster: Any, argv: list[str]) -> CommandResult:
         if argv[1] == "logs":
-            return CommandResult(0, "step 40 loss 0.25\n", "")
+            return CommandResult(0, json.dumps({"text": "step 40 loss 0.25\n"}), "")
         return others_of_agent(cluster, argv)
 
     story.world.commands.answer = answer
@@ -124,8 +125,7 @@ def clusters(story: Story, call: Calls) -> None:
 
 
 def others(_: Story, call: Calls) -> None:
-    subnet = ON_FSX.get("network", {}).get("subnetIds", ["subnet-0123456789abcdef0"])[0]
-    body = ("FilesystemSpec", {"name": "corpus", "subnetId": subnet, "capacityGiB": 1200})
+    body = ("FilesystemSpec", {"name": "corpus", "storageGib": 1200})
     call("filesystems.create_filesystem", body=body)
     call("filesystems.list_filesystems")
     call("filesystems.get_filesystem", "corpus")

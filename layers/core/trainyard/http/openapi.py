@@ -63,8 +63,8 @@ def _renamed(found: dict[str, Any]) -> dict[str, Any]:
             f"schemas/{module}", f"schemas/{name}"
         )
     renamed: dict[str, Any] = json.loads(text)
-    for name in _NAMES.values():
-        renamed["components"]["schemas"][name]["title"] = name
+    for name, schema in renamed["components"]["schemas"].items():
+        schema |= {"title": name} if "title" in schema else {}
     return renamed
 
 
