@@ -125,7 +125,7 @@ def clusters(story: Story, call: Calls) -> None:
 
 
 def others(_: Story, call: Calls) -> None:
-    body = ("FilesystemSpec", {"name": "corpus", "storageGib": 1200})
+    body = ("FilesystemSpec", {"name": "corpus", "deletionPolicy": "keep"})
     call("filesystems.create_filesystem", body=body)
     call("filesystems.list_filesystems")
     call("filesystems.get_filesystem", "corpus")
