@@ -201,6 +201,7 @@ def install_trainer_packages() -> None:
         *(line for line in lock if line.startswith("deepspeed==")),
         **DEEPSPEED,
     )
+    pip("--no-deps", "-r", str(ROOT / "requirements/openapi-client.txt"))
 
 
 def install_job_packages() -> None:
@@ -224,7 +225,9 @@ def ensure_trainers(basis: str) -> None:
     """What the tests and measurements of the trainers need besides."""
     ensure_programs(TRAINER_PROGRAMS, "the trainers'")
     wanted = hashlib.sha256(
-        basis.encode() + (ROOT / "requirements/trainers.txt").read_bytes()
+        basis.encode()
+        + (ROOT / "requirements/trainers.txt").read_bytes()
+        + (ROOT / "requirements/openapi-client.txt").read_bytes()
     ).hexdigest()
     if not TRAINERS_STAMP.exists() or TRAINERS_STAMP.read_text() != wanted:
         install_trainer_packages()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Unreachable,
     )
     from .sdk import Trainyard
+    from .signing import SigV4
 
 __all__ = [
     "ApiProblem",
@@ -34,6 +35,7 @@ __all__ = [
     "Run",
     "RunFailed",
     "SdkError",
+    "SigV4",
     "Trainyard",
     "Unreachable",
 ]
@@ -52,6 +54,7 @@ _ROOMS = {
         "Unreachable",
     ),
     "sdk": ("Trainyard",),
+    "signing": ("SigV4",),
 }
 _HOMES = {name: room for room, names in _ROOMS.items() for name in names}
 

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
-from scripts import openapi
+from scripts import openapi, sdk_answers
 
 from trainyard.domain.errors import CODES
 from trainyard.http.openapi import document
@@ -58,6 +58,13 @@ def test_a_stale_document_is_noticed(tmp_path, monkeypatch, capsys) -> None:
     assert "is stale" in capsys.readouterr().out
     assert openapi.main([]) == 0
     assert openapi.main(["--check"]) == 0
+
+
+def test_the_sdks_classes_of_its_answers_are_fresh(tmp_path, monkeypatch, capsys) -> None:
+    assert sdk_answers.main(["--check"]) == 0
+    monkeypatch.setattr(sdk_answers, "TARGET", tmp_path / "answers.py")
+    assert sdk_answers.main(["--check"]) == 1
+    assert "is stale" in capsys.readouterr().out
 
 
 def test_it_is_valid_openapi_3_1(generated: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from trainyard.http import openapi_words as words
@@ -15,6 +16,10 @@ DESCRIPTION = (
     "Errors are application/problem+json with a closed code. Times are RFC 3339; "
     "units are in the names."
 )
+_NAMES = {
+    "trainyard_contracts__hyperpod__InstanceGroup": "HyperPodInstanceGroup",
+    "trainyard_contracts__training_job_data__InstanceGroup": "TrainingJobInstanceGroup",
+}
 CONTACT = {"name": "Whom the AWS account with this stack belongs to"}
 LICENSE = {"name": "Apache-2.0", "identifier": "Apache-2.0"}
 TAGS = {
@@ -44,9 +49,23 @@ def document() -> dict[str, Any]:
     found["paths"] = dict(sorted(found["paths"].items()))
     found["info"] |= {"contact": CONTACT, "license": LICENSE}
     found["tags"] = [{"name": name, "description": words} for name, words in TAGS.items()]
+    found = _renamed(found)
     _worded(found)
     found["servers"] = [{"url": "/", "description": "the ApiUrl output of the stack"}]
     return found
+
+
+def _renamed(found: dict[str, Any]) -> dict[str, Any]:
+    """Classes of one name in two modules get names of their own, as generated clients need them."""
+    text = json.dumps(found)
+    for module, name in _NAMES.items():
+        text = text.replace(f'"{module}"', f'"{name}"').replace(
+            f"schemas/{module}", f"schemas/{name}"
+        )
+    renamed: dict[str, Any] = json.loads(text)
+    for name, schema in renamed["components"]["schemas"].items():
+        schema |= {"title": name} if "title" in schema else {}
+    return renamed
 
 
 def _worded(found: dict[str, Any]) -> None:
