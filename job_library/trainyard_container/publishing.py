@@ -20,7 +20,7 @@ from trainyard_contracts import places
 from trainyard_job.checkpoints import checkpoint
 
 from .events import moment
-from .restoring import NotWhole, by_name, lacking, manifest_of
+from .restoring import NotWhole, by_name, files_of, lacking, manifest_of
 from .store import Missing, Store, StoreFailed
 
 _AT_ONCE = 8
@@ -108,6 +108,9 @@ class Publisher:
                 self._publish_checkpoint(name, body)
             except (Gone, FileNotFoundError):
                 continue
+            except NotWhole as foreign:  # of a program that makes such directories in its own way
+                self._say(f"{name} is no checkpoint, and not brought to S3: {foreign}")
+                continue
             return True
         return False
 
@@ -117,8 +120,8 @@ class Publisher:
         return sorted(filter(checkpoint.parse_name, names), key=_order, reverse=True)
 
     def _publish_checkpoint(self, name: str, body: bytes) -> None:
-        manifest = json.loads(body)
-        held = self._hold(self._directory / name, manifest["files"])
+        files, (step, attempt) = files_of(body), _order(name)
+        held = self._hold(self._directory / name, files)
         try:
             self._publish(held, f"{self._at}{name}/", body)
         finally:
@@ -126,11 +129,11 @@ class Publisher:
         self._done[name] = _sha256(body)
         self._report(
             "CheckpointCommitted",
-            step=int(manifest["step"]),
-            attempt=_order(name)[1],
+            step=step,
+            attempt=attempt,
             path=(self._directory / name).relative_to(self._run_dir).as_posix(),
-            bytes=sum(int(entry["bytes"]) for entry in manifest["files"]),
-            files=len(manifest["files"]),
+            bytes=sum(int(entry["bytes"]) for entry in files),
+            files=len(files),
             committedAt=moment(datetime.now(timezone.utc)),
         )
         self._prune()
@@ -151,7 +154,7 @@ class Publisher:
 
     def _publish(self, directory: Path, at: str, body: bytes) -> None:
         """A directory by its manifest. Raises StoreFailed; then it is not whole in S3."""
-        key, files = f"{at}{places.CHECKPOINT_MANIFEST}", json.loads(body)["files"]
+        key, files = f"{at}{places.CHECKPOINT_MANIFEST}", files_of(body)
         with suppress(Missing):
             if self._store.read(key) == body and not lacking(files, self._there(at)):
                 return
@@ -179,7 +182,7 @@ class Publisher:
         except FileNotFoundError:
             return
         self._publish(directory, at, body)
-        named = {entry["path"] for entry in json.loads(body)["files"]}
+        named = {entry["path"] for entry in files_of(body)}
         for name in self._there(at).keys() - named - {places.CHECKPOINT_MANIFEST}:
             self._store.delete(f"{at}{name}")  # of an older final model
 

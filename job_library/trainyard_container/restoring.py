@@ -49,16 +49,22 @@ def manifest_of(store: Store, prefix: str, name: str) -> tuple[bytes, list[dict[
     """The manifest and its files. Raises NotWhole, StoreFailed."""
     try:
         body = store.read(f"{prefix}{name}/{places.CHECKPOINT_MANIFEST}")
-        files = [dict(entry) for entry in json.loads(body)["files"]]
+    except Missing:
+        raise NotWhole("it was never finished: it has no manifest.json") from None
+    return body, files_of(body)
+
+
+def files_of(manifest: bytes) -> list[dict[str, Any]]:
+    """What it names, all of it below the checkpoint. Raises NotWhole."""
+    try:
+        files = [dict(entry) for entry in json.loads(manifest)["files"]]
         for entry in files:
             path, _size, _sha = str(entry["path"]), int(entry["bytes"]), str(entry["sha256"])
             if path.startswith("/") or ".." in path.split("/"):
                 raise ValueError(f"'{path}' leaves the checkpoint")
-    except Missing:
-        raise NotWhole("it was never finished: it has no manifest.json") from None
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise NotWhole(f"manifest.json cannot be read: {error!r}") from None
-    return body, files
+    return files
 
 
 def lacking(files: list[dict[str, Any]], there: Mapping[str, int]) -> str:

@@ -198,6 +198,18 @@ def test_a_backend_that_does_not_answer_in_time_judges_before_anything_is_change
     assert world.changes.asked == []
 
 
+def test_an_update_while_the_stack_is_still_being_made_waits_for_it(world: World) -> None:
+    world.changes.refuse["plan"] = ConflictError("the stack is in CREATE_IN_PROGRESS status")
+    update_cluster(world.ports, NAME, wanted(max=9))
+    world.sweep()
+    assert (world.cluster.status, world.change.state) == ("Updating", "begun")
+    assert "CREATE_IN_PROGRESS" in world.change.reason
+    del world.changes.refuse["plan"]
+    world.sweep()
+    assert world.change.state == "changing"
+    assert world.changes.asked == ["apply"]
+
+
 def test_a_refusal_after_the_fleet_was_stopped_starts_it_again(world: World) -> None:
     world.changes.needs_stop = True
     world.changes.refuse["apply"] = BackendRejected("another one changed it")

@@ -140,6 +140,26 @@ def test_a_step_that_is_saved_again_replaces_what_was_there(run: Run) -> None:
     assert run.client.objects[f"{PREFIX}checkpoints/{run.in_s3()[0]}/model/weights"] == b"again"
 
 
+@pytest.mark.parametrize(
+    "manifest",
+    ['{"shards": []}', "[]", "torn", '{"files": [{"path": "../x", "bytes": 1, "sha256": ""}]}'],
+)
+def test_a_manifest_of_another_kind_is_said_once_and_the_others_go_on(
+    run: Run, manifest: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = run.save(5)
+    foreign = run.attempt().checkpoint_dir / checkpoint.checkpoint_name(6, 1)
+    foreign.mkdir()
+    (foreign / "manifest.json").write_text(manifest)
+    (foreign / "x").write_text("x")
+    assert run.publish() == ""
+    assert run.in_s3() == [name]
+    assert capsys.readouterr().out.count(f"{foreign.name} is no checkpoint") == 1
+    later = run.save(7)
+    assert run.publish() == ""
+    assert run.in_s3() == [later, name]
+
+
 def test_the_newest_whole_ones_stay_and_the_best_and_what_is_torn(run: Run) -> None:
     run.keep = 2
     names = []

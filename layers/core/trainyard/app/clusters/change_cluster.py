@@ -9,6 +9,7 @@ from trainyard.app.clusters.cluster_use import used_by
 from trainyard.app.clusters.create_cluster import check_spec
 from trainyard.domain.errors import (
     ClusterInUse,
+    ConflictError,
     FieldError,
     InvalidRequest,
     RetryableError,
@@ -27,8 +28,9 @@ _WAIT_OR_CANCEL = (
 def update_cluster(ports: Ports, name: str, spec: ClusterSpec) -> Cluster:
     """Store that the cluster is to have this spec; the same again answers with the cluster.
 
-    What the backend refuses is refused now, if it answers in time, and else by the sweep. Raises
-    ClusterNotFound, InvalidRequest, WrongState, ClusterInUse, BackendRejected.
+    What the backend refuses is refused now, if it answers in time and is at nothing else, and else
+    by the sweep: a cluster is Ready a moment before its stack is made. Raises ClusterNotFound,
+    InvalidRequest, WrongState, ClusterInUse, BackendRejected.
     """
     cluster = ports.clusters.get(name)
     wanted = _wanted(ports, cluster, spec)
@@ -37,7 +39,7 @@ def update_cluster(ports: Ports, name: str, spec: ClusterSpec) -> Cluster:
     _check_use(ports, cluster, wanted)
     try:
         _changes(ports, cluster).plan(cluster, wanted)
-    except RetryableError:
+    except (RetryableError, ConflictError):
         pass  # the sweep asks again before anything is changed
     return _stored(ports, cluster, spec=wanted, fleet=_fleet_of(cluster))
 
