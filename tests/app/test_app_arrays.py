@@ -58,6 +58,16 @@ def test_no_more_members_than_max_parallel_are_active_and_all_end() -> None:
     assert ended.reason == "6 of 6 members succeeded."
 
 
+def test_two_hundred_members_all_end_and_no_sweep_is_needed_for_it() -> None:
+    story, array = on_shared(total=200, parallel=20)
+    for index in range(200):
+        assert len(active_runs(story)) == min(20, 200 - index)
+        end_member(story, array, index)
+    ended = now(story, array)
+    assert (ended.status, ended.succeeded) == ("Succeeded", 200)
+    assert len(story.world.runs.stored) == 200
+
+
 def test_each_member_is_an_ordinary_run_with_its_own_parameters() -> None:
     story, array = on_shared(total=3, parallel=3)
     run = story.world.runs.stored[member_run(array, 2)]
