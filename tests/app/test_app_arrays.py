@@ -201,3 +201,10 @@ def test_an_array_with_a_spec_has_one_cluster_which_goes_with_its_last_member() 
     story.rest()
     assert now(story, array).status == "Succeeded"
     assert story.world.clusters.stored[array.cluster_name].status in ("Deleting", "Deleted")
+
+
+def test_a_member_ends_well_where_the_record_of_its_array_cannot_be_read() -> None:
+    story, array = on_shared(total=2, parallel=1)
+    story.world.arrays.stored.pop(array.id)
+    end_member(story, array, 0)
+    assert story.world.runs.stored[member_run(array, 0)].status == "Succeeded"
