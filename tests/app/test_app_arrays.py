@@ -58,6 +58,16 @@ def test_no_more_members_than_max_parallel_are_active_and_all_end() -> None:
     assert ended.reason == "6 of 6 members succeeded."
 
 
+def test_two_hundred_members_all_end_and_no_sweep_is_needed_for_it() -> None:
+    story, array = on_shared(total=200, parallel=20)
+    for index in range(200):
+        assert len(active_runs(story)) == min(20, 200 - index)
+        end_member(story, array, index)
+    ended = now(story, array)
+    assert (ended.status, ended.succeeded) == ("Succeeded", 200)
+    assert len(story.world.runs.stored) == 200
+
+
 def test_each_member_is_an_ordinary_run_with_its_own_parameters() -> None:
     story, array = on_shared(total=3, parallel=3)
     run = story.world.runs.stored[member_run(array, 2)]
@@ -191,3 +201,10 @@ def test_an_array_with_a_spec_has_one_cluster_which_goes_with_its_last_member() 
     story.rest()
     assert now(story, array).status == "Succeeded"
     assert story.world.clusters.stored[array.cluster_name].status in ("Deleting", "Deleted")
+
+
+def test_a_member_ends_well_where_the_record_of_its_array_cannot_be_read() -> None:
+    story, array = on_shared(total=2, parallel=1)
+    story.world.arrays.stored.pop(array.id)
+    end_member(story, array, 0)
+    assert story.world.runs.stored[member_run(array, 0)].status == "Succeeded"

@@ -25,7 +25,7 @@ IMPORTED = {
     *("collections", "contextlib", "dataclasses", "datetime"),
     *("enum", "functools", "hashlib", "hmac", "itertools", "json", "math", "operator", "re"),
     *("string", "types", "typing", "typing_extensions", "pydantic", "pydantic_core"),
-    *("base64", "binascii", "zlib"),
+    *("base64", "binascii", "zlib", "zoneinfo"),
     *("trainyard", "trainyard_contracts"),
 }
 #: Of the classes of `datetime`, whatever they are called here.

@@ -18,6 +18,11 @@ from trainyard.domain.errors import CODES
 from trainyard.http.openapi import document
 
 OPERATIONS = {
+    "POST /v1/arrays", "GET /v1/arrays", "GET /v1/arrays/{arrayId}",
+    "GET /v1/arrays/{arrayId}/members", "POST /v1/arrays/{arrayId}:cancel",
+    "POST /v1/schedules", "GET /v1/schedules", "GET /v1/schedules/{scheduleName}",
+    "DELETE /v1/schedules/{scheduleName}", "POST /v1/schedules/{scheduleName}:pause",
+    "POST /v1/schedules/{scheduleName}:resume",
     "POST /v1/filesystems",
     "GET /v1/filesystems",
     "GET /v1/filesystems/{filesystemName}",

@@ -73,7 +73,7 @@ CLIENTS = {
     "_dynamodb": "dynamodb", "_s3": "s3", "_sagemaker": "sagemaker", "_sfn": "states",
     "_ssm": "ssm", "_secrets": "secretsmanager", "_pricing": "pricing", "_sqs": "sqs",
     "logs": "logs", "_logs": "logs", "_iam": "iam", "_fsx": "fsx", "_ec2": "ec2",
-    "_cloudwatch": "cloudwatch",
+    "_cloudwatch": "cloudwatch", "_scheduler": "scheduler",
 }  # fmt: skip
 #: What AWS asks for beside the calls themselves.
 IMPLIED = {
@@ -280,14 +280,36 @@ def test_commands_run_by_one_document() -> None:
     assert documents.pop().endswith('::document/AWS-RunShellScript"}')
 
 
-def test_roles_are_passed_to_sagemaker_only_and_are_those_of_this_stacks_nodes() -> None:
+def test_roles_are_passed_to_two_services_and_are_those_of_this_stack() -> None:
     passing = [
         statement for _, statement in _statements() if "iam:PassRole" in _list(statement["Action"])
     ]
-    assert [s["Resource"] for s in passing] == [NODE_ROLES]
-    assert passing[0]["Condition"] == {
-        "StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}
+    services = {
+        "sagemaker.amazonaws.com": NODE_ROLES,
+        "scheduler.amazonaws.com": {"Fn::GetAtt": ["SchedulesRole", "Arn"]},
     }
+    passed = {
+        statement["Condition"]["StringEquals"]["iam:PassedToService"]: statement["Resource"]
+        for statement in passing
+    }
+    assert passed == services
+
+
+def test_a_schedule_may_call_the_function_of_steps_and_nothing_else() -> None:
+    (statement,) = _policies_of("SchedulesRole")
+    assert statement["Action"] == "lambda:InvokeFunction"
+    assert statement["Resource"]["Fn::Sub"].endswith(":function:${AWS::StackName}-steps")
+
+
+def test_schedules_are_changed_in_this_stacks_group_only() -> None:
+    changing = [
+        (role, statement)
+        for role, statement in _statements()
+        if any(action.startswith("scheduler:") for action in _list(statement["Action"]))
+    ]
+    assert {role for role, _ in changing} == {"ApiRole", "SweepRole"}
+    for _, statement in changing:
+        assert statement["Resource"]["Fn::Sub"].endswith(":schedule/${AWS::StackName}/*")
 
 
 def test_no_function_can_give_a_role_more_than_the_boundary() -> None:

@@ -18,7 +18,7 @@ from sam_on_moto.moto_patches.pinned import wrap
 
 log = logging.getLogger(__name__)
 
-#: What the service puts into a target's input, where it stands there.
+#: In a target's input the service puts the time and the schedule in the place of these.
 SCHEDULED_TIME = "<aws.scheduler.scheduled-time>"
 SCHEDULE_ARN = "<aws.scheduler.schedule-arn>"
 

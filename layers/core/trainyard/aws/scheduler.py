@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -33,24 +32,22 @@ _CODES = {
 }
 
 
-@dataclass(frozen=True)
 class EventBridgeScheduler:
     """The port `Scheduler`. All of ours are in one group, which goes with the stack."""
 
-    client: Any
-    group: str
-    function_arn: str
-    role_arn: str
+    def __init__(self, scheduler: Any, group: str, function_arn: str, role_arn: str) -> None:
+        self._scheduler = scheduler
+        self._group, self._function_arn, self._role_arn = group, function_arn, role_arn
 
     def place(self, schedule: Schedule, begins: datetime | None) -> None:
         request = self.request(schedule, begins)
         try:
             with translated(f"change schedule {schedule.name}", _CODES):
-                self.client.update_schedule(**request)
+                self._scheduler.update_schedule(**request)
         except _Absent:
             try:
                 with translated(f"create schedule {schedule.name}", _CODES):
-                    self.client.create_schedule(**request)
+                    self._scheduler.create_schedule(**request)
             except _There as there:
                 raise errors.ConflictError("it was created at this very moment") from there
 
@@ -65,15 +62,15 @@ class EventBridgeScheduler:
         }
         return {
             "Name": schedule.name,
-            "GroupName": self.group,
+            "GroupName": self._group,
             "ScheduleExpression": spec.expression,
             "ScheduleExpressionTimezone": spec.timezone,
             "FlexibleTimeWindow": {"Mode": "OFF"},
             "State": "ENABLED" if schedule.status == "Active" else "DISABLED",
             **({"StartDate": begins} if begins is not None else {}),
             "Target": {
-                "Arn": self.function_arn,
-                "RoleArn": self.role_arn,
+                "Arn": self._function_arn,
+                "RoleArn": self._role_arn,
                 "Input": json.dumps(payload),
                 "RetryPolicy": _RETRY,
             },
@@ -82,6 +79,6 @@ class EventBridgeScheduler:
     def remove(self, name: str) -> None:
         try:
             with translated(f"delete schedule {name}", _CODES):
-                self.client.delete_schedule(Name=name, GroupName=self.group)
+                self._scheduler.delete_schedule(Name=name, GroupName=self._group)
         except _Absent:
             return

@@ -27,7 +27,7 @@ def keyed_id(kind: str, key: str) -> str:
 
 
 def derived_id(kind: str, at: datetime, *parts: object) -> str:
-    """An id that follows from its parts: whoever makes it a second time makes the same.
+    """An id that follows from its parts: made a second time it is the same.
 
     It sorts by the time, as ids that are drawn do.
     """

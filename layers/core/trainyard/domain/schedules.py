@@ -10,6 +10,8 @@ from trainyard_contracts.cron import Cron, Rate, zone_of
 
 #: EventBridge Scheduler fires within the minute, and its event may be tried again for some.
 GRACE = timedelta(minutes=5)
+#: Where a missed time is looked for first.
+LOOK_BACK = timedelta(hours=2)
 
 
 def minute_of(moment: datetime) -> datetime:
@@ -42,8 +44,16 @@ def missed(schedule: Schedule, now: datetime) -> datetime | None:
     """
     if schedule.status != "Active":
         return None
-    found, due = None, due_after(schedule, schedule.since)
-    while due is not None and due <= now - GRACE:
+    end = now - GRACE
+    # One that is often due is not counted through months of silence.
+    return _newest(schedule, max(schedule.since, end - LOOK_BACK), end) or _newest(
+        schedule, schedule.since, end
+    )
+
+
+def _newest(schedule: Schedule, begin: datetime, end: datetime) -> datetime | None:
+    found, due = None, due_after(schedule, begin)
+    while due is not None and due <= end:
         found, due = due, due_after(schedule, due)
     return found
 

@@ -1,7 +1,7 @@
 """Takes an array further: members that ended are counted, and the next ones begin.
 
-The record is written before the runs that it names are made. So whoever dies in between leaves
-members that the next look makes, under the same ids.
+The record is written before the runs that it names are made. A process that dies in between
+leaves members that the next look makes, under the same ids.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A schedule is due: submit its run, or say why not.
 
-The run's id follows from the schedule and the time, so that a time which is told twice, or by the
-sweep and by EventBridge Scheduler, has one run.
+The run's id follows from the schedule and the time, so that a time which comes twice, from the
+sweep and from EventBridge Scheduler, has one run.
 """
 
 from __future__ import annotations
