@@ -23,6 +23,7 @@ from trainyard.app.runs.resume_run import resume_run
 from trainyard.app.runs.submit_run import submit_run
 from trainyard.app.sweep.sweep import sweep
 from trainyard.domain import capacity
+from trainyard.domain.archive_records import Archive, FilesystemExport
 from trainyard.domain.errors import (
     BackendRejected,
     ClusterInUse,
@@ -513,6 +514,18 @@ def test_a_cluster_that_is_gone_at_any_call_is_no_longer_being_changed(
     assert not [one for one in sweep(world.ports) if one.action == "failed"]
     assert (world.cluster.status, world.change.state) == ("Ready", "failed")
     assert "no such cluster" in world.change.reason
+
+
+def test_a_cluster_that_is_kept_for_its_archive_is_changed_as_any_other(world: World) -> None:
+    """Nothing is deleted by a change; the words named people who were not there."""
+    export = FilesystemExport(
+        number=1, asked_by="deletion", state="failed", requested_at=world.cluster.created_at
+    )
+    kept = world.cluster.changed(archive=Archive(export=export, kept=True))
+    world.ports.clusters.put(kept)
+    stop_fleet(world.ports, NAME)
+    world.sweep()
+    assert world.change.state == "stopping"
 
 
 @pytest.mark.parametrize("status", ["Updating", "Stopped"])
