@@ -516,6 +516,18 @@ def test_a_cluster_that_is_gone_at_any_call_is_no_longer_being_changed(
     assert "no such cluster" in world.change.reason
 
 
+def test_a_defect_that_one_cluster_meets_keeps_no_other_from_its_turn(world: World) -> None:
+    other = make_cluster(world.story, "aaa-other")
+    update_cluster(world.ports, NAME, wanted(max=9))
+    world.changes.refuse["plan"] = KeyError("what nobody thought of")
+    world.story.world.clock.tick(other.spec.idle_limit_seconds + 1)
+    world.story.beat("aaa-other")
+    done = {one.action: one for one in sweep(world.ports)}
+    assert done["failed"].subject == f"cluster_change {NAME}"
+    assert "KeyError('what nobody thought of') at " in done["failed"].reason
+    assert done["teardown"].subject == "aaa-other", "a later duty"
+
+
 def test_a_cluster_that_is_kept_for_its_archive_is_changed_as_any_other(world: World) -> None:
     """Nothing is deleted by a change; the words named people who were not there."""
     export = FilesystemExport(
