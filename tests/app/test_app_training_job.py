@@ -482,6 +482,16 @@ def test_what_was_trained_is_exported_though_the_run_is_cancelled_between_two_wa
     assert (story.cluster.status, story.roles.made) == ("Deleted", {})
 
 
+def test_a_checkpoint_that_s3_lost_is_looked_for_where_jobs_left_it(story: JobStory) -> None:
+    story.steps()
+    story.checkpoint(40)
+    story.program_ends("succeeded")
+    story.aws("Completed")
+    assert story.run.status == "Failed"
+    assert story.run.problem is not None
+    assert "step 40 is not in it; is the directory in S3 whole?" in story.run.problem.detail
+
+
 def test_after_a_crash_at_any_write_the_next_way_is_one_job() -> None:
     for writes in range(1, 40):
         story = with_ways()
