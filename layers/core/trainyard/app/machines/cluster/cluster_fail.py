@@ -20,7 +20,7 @@ from trainyard.domain.records import Cluster, Problem
 from trainyard.ports import Ports
 
 LOG_LINES = 40
-#: It was made, whatever became of the step that said so: its machine's trouble is not the cluster's.
+#: It was made, whatever became of the step that said so: that trouble is not the cluster's.
 MADE = frozenset({"Ready", "Updating", "Stopped", "Deleted"})
 WITH_LOG = frozenset({"lifecycle-failed", "cluster-deadline", "cluster-failed"})
 
