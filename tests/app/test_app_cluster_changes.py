@@ -16,15 +16,19 @@ from trainyard.app.clusters.change_cluster import start_fleet, stop_fleet, updat
 from trainyard.app.clusters.create_cluster import create_cluster
 from trainyard.app.clusters.delete_cluster import delete_cluster
 from trainyard.app.clusters.label_cluster import label_cluster
+from trainyard.app.machines.cluster.cluster_fail import cluster_fail
+from trainyard.app.machines.inputs import StepInput
 from trainyard.app.runs.dry_run import dry_run_update
 from trainyard.app.runs.request_export import request_export
 from trainyard.app.runs.resume_run import resume_run
 from trainyard.app.runs.submit_run import submit_run
 from trainyard.app.sweep.sweep import sweep
 from trainyard.domain import capacity
+from trainyard.domain.archive_records import Archive, FilesystemExport
 from trainyard.domain.errors import (
     BackendRejected,
     ClusterInUse,
+    ClusterNotFound,
     ConflictError,
     InvalidRequest,
     RetryableError,
@@ -509,6 +513,57 @@ def test_a_cluster_that_is_gone_meanwhile_says_so(world: World) -> None:
     world.changes.there = False
     world.sweep()
     assert (world.cluster.status, world.change.state) == ("Ready", "failed")
+
+
+@pytest.mark.parametrize("call", ["plan", "apply", "set_fleet"])
+def test_a_cluster_that_is_gone_at_any_call_is_no_longer_being_changed(
+    world: World, call: str
+) -> None:
+    """Else it is Updating for ever: nothing looks for a cluster that is lost while it is that."""
+    world.changes.needs_stop = call == "set_fleet"
+    update_cluster(world.ports, NAME, wanted(max=9))
+    world.changes.refuse[call] = ClusterNotFound(f"AWS has no cluster '{NAME}'")
+    assert not [one for one in sweep(world.ports) if one.action == "failed"]
+    assert (world.cluster.status, world.change.state) == ("Ready", "failed")
+    assert "no such cluster" in world.change.reason
+
+
+def test_a_defect_that_one_cluster_meets_keeps_no_other_from_its_turn(world: World) -> None:
+    other = make_cluster(world.story, "aaa-other")
+    update_cluster(world.ports, NAME, wanted(max=9))
+    world.changes.refuse["plan"] = KeyError("what nobody thought of")
+    world.story.world.clock.tick(other.spec.idle_limit_seconds + 1)
+    world.story.beat("aaa-other")
+    done = {one.action: one for one in sweep(world.ports)}
+    assert done["failed"].subject == f"cluster_change {NAME}"
+    assert "KeyError('what nobody thought of') at " in done["failed"].reason
+    assert done["teardown"].subject == "aaa-other", "a later duty"
+
+
+def test_a_cluster_that_is_kept_for_its_archive_is_changed_as_any_other(world: World) -> None:
+    """Nothing is deleted by a change; the words named people who were not there."""
+    export = FilesystemExport(
+        number=1, asked_by="deletion", state="failed", requested_at=world.cluster.created_at
+    )
+    kept = world.cluster.changed(archive=Archive(export=export, kept=True))
+    world.ports.clusters.put(kept)
+    stop_fleet(world.ports, NAME)
+    world.sweep()
+    assert world.change.state == "stopping"
+
+
+@pytest.mark.parametrize("status", ["Updating", "Stopped"])
+def test_the_late_end_of_its_making_takes_no_cluster_that_was_ready(
+    world: World, status: str
+) -> None:
+    """Its machine may give up after its last step was done: what serves runs is never deleted."""
+    world.ports.clusters.put(world.cluster.changed(status=status))
+    error = {"Error": "States.Timeout", "Cause": "a step gave no answer"}
+    given = StepInput("cluster-fail", cluster_name=NAME, generation=1, error=error)
+    assert cluster_fail(world.ports, given) == {"status": status}
+    world.story.machines.run_until_rest()
+    assert world.cluster.status == status
+    assert world.backend.clusters
 
 
 def test_no_machine_of_a_cluster_that_changes_or_rests_is_started(world: World) -> None:

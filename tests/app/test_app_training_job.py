@@ -464,6 +464,34 @@ def test_when_no_way_has_nodes_until_the_deadline_all_of_them_are_named() -> Non
     assert (story.roles.made, story.machines.running) == ({}, [])
 
 
+def test_what_was_trained_is_exported_though_the_run_is_cancelled_between_two_ways() -> None:
+    """It lies in S3: no job, and no role, is needed for it."""
+    story = with_ways(limits={"clusterDeadlineSeconds": 36000})
+    story.steps()
+    story.aws("Failed", reason=LOST)
+    for _ in range(3):
+        story.aws("Failed", reason=NONE)
+    assert story.cluster.status == "Pending", "its turn has not come"
+    story.cancel()
+    story.rest()
+    assert story.run.status == "Cancelled"
+    assert story.run.export is not None
+    assert story.run.export.state == "verified"
+    story.pass_time(61)
+    story.sweep()
+    assert (story.cluster.status, story.roles.made) == ("Deleted", {})
+
+
+def test_a_checkpoint_that_s3_lost_is_looked_for_where_jobs_left_it(story: JobStory) -> None:
+    story.steps()
+    story.checkpoint(40)
+    story.program_ends("succeeded")
+    story.aws("Completed")
+    assert story.run.status == "Failed"
+    assert story.run.problem is not None
+    assert "step 40 is not in it; is the directory in S3 whole?" in story.run.problem.detail
+
+
 def test_after_a_crash_at_any_write_the_next_way_is_one_job() -> None:
     for writes in range(1, 40):
         story = with_ways()

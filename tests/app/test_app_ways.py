@@ -392,6 +392,44 @@ def test_a_cancel_while_the_cluster_is_left_makes_no_further_try(story: QueueSto
     assert (story.cluster.generation, story.backend.clusters) == (1, {})
 
 
+@pytest.mark.parametrize("teardown", ["always", "never"])
+def test_a_cancel_between_two_rounds_makes_no_cluster_when_the_next_turn_comes(
+    teardown: str,
+) -> None:
+    """A job that never had nodes left nothing: no cluster is made, or kept, for it."""
+    story = QueueStory().begin(limits={"clusterDeadlineSeconds": 36000}, teardown=teardown)
+    story.tells()
+    story.pass_time(301)
+    story.pass_time(3)
+    story.comes_up()
+    story.tells()
+    story.pass_time(1300)
+    story.pass_time(3)
+    assert (story.cluster.status, story.backend.clusters) == ("Pending", {})
+    story.cancel()
+    story.rest()
+    for _ in range(4):
+        story.pass_time(61)
+        story.sweep()
+    assert (story.run.status, story.cluster.status) == ("Cancelled", "Deleted")
+    assert (story.backend.clusters, story.machines.running) == ({}, [])
+    assert "The export failed" not in story.said
+    assert "is kept" not in story.said
+
+
+def test_a_cancel_while_the_next_way_is_made_leaves_nothing_of_it(story: QueueStory) -> None:
+    story.tells()
+    story.pass_time(301)
+    story.pass_time(3)
+    assert (story.cluster.status, story.cluster.generation) == ("Creating", 2)
+    story.cancel()
+    story.rest()
+    story.pass_time(61)
+    assert (story.run.status, story.cluster.status) == ("Cancelled", "Deleted")
+    assert story.backend.clusters == {}
+    assert "is kept" not in story.said
+
+
 def test_after_a_crash_at_any_write_there_is_one_cluster_of_the_next_way() -> None:
     for writes in range(1, 50):
         story = QueueStory().begin()

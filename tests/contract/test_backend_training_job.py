@@ -210,6 +210,18 @@ def test_a_job_of_an_earlier_attempt_is_stopped_and_waited_for(account: Account)
     assert account.submit(2)["jobId"] == places.job_name("prod", RUN, 2)
 
 
+def test_a_submission_that_comes_late_ends_no_job_of_a_later_attempt(account: Account) -> None:
+    """It may have hung for minutes while the run went on: the later attempt alone may write."""
+    account.submit(2)
+    said = account.submit(1)
+    assert said["error"] == "fenced"
+    assert "attempt 2" in said["message"]
+    assert list(account.sagemaker.jobs) == [places.job_name("prod", RUN, 2)]
+    assert account.sagemaker.jobs[places.job_name("prod", RUN, 2)]["TrainingJobStatus"] == (
+        "InProgress"
+    )
+
+
 def test_a_bundle_that_is_not_what_was_written_is_asked_for_again(account: Account) -> None:
     assert account.submit(sha256="0" * 64)["error"] == "bundle-changed"
     assert account.sagemaker.jobs == {}

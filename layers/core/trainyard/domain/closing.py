@@ -97,7 +97,9 @@ def _exporting(draft: Draft) -> bool:
     run = draft.run
     if not teardown.has_something_to_lose(run):
         return False
-    if not draft.cluster_ready or draft.lost_cluster is not None:
+    if _never_ready(draft):
+        return False
+    if not _can_export(draft):
         _give_up(draft, f"Cluster '{run.cluster_name}' cannot be reached any more.")
         return False
     export = run.export if run.export is not None and run.export.final else None
@@ -134,6 +136,21 @@ def _exporting(draft: Draft) -> bool:
     return True
 
 
+def _can_export(draft: Draft) -> bool:
+    """What jobs that bring their nodes left lies in S3, whatever becomes of their cluster."""
+    if draft.cluster is not None and draft.cluster.spec.nodes_come_with_jobs:
+        return True
+    return draft.cluster_ready and draft.lost_cluster is None
+
+
+def _never_ready(draft: Draft) -> bool:
+    """Whether the run's cluster holds nothing, and no other place has what the run left."""
+    cluster = draft.cluster
+    if cluster is None or cluster.spec.nodes_come_with_jobs:
+        return False
+    return teardown.holds_nothing(cluster)
+
+
 def _again(export: Export | None) -> str:
     return f" again, because: {export.reason}" if export is not None else ""
 
@@ -158,7 +175,7 @@ def _tearing_down(draft: Draft) -> bool:
         draft.note("kept", "ClusterKept", f"Cluster '{cluster.name}' is kept. {kept}")
         draft.change(teardown_refused=kept)
         return False
-    if teardown.has_something_to_lose(run):
+    if teardown.has_something_to_lose(run) and not teardown.holds_nothing(cluster):
         draft.note(
             "kept",
             "ClusterKept",

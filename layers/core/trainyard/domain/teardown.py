@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from trainyard.domain.facts import Book, SavedRun, Unreadable, UnsavedRun
-from trainyard.domain.records import Cluster, Run
+from trainyard.domain.records import Attempt, Cluster, Run
 from trainyard.domain.results import without_result
 from trainyard_contracts.events import Fact, OtherJobs
 
@@ -24,7 +24,7 @@ def blocker(
     """
     if cluster.status == "Failed":
         return None
-    if users := users_of(active_runs):
+    if users := users_of(active_runs, never_ready=holds_nothing(cluster)):
         return f"Cluster '{cluster.name}' is used by {_listed(users)}."
     if unread:
         return (
@@ -58,11 +58,18 @@ def _not_archived(cluster: Cluster) -> str | None:
     )
 
 
-def users_of(active_runs: Iterable[Run]) -> list[str]:
-    """The runs that still need their cluster: to train, or to export."""
+def users_of(active_runs: Iterable[Run], *, never_ready: bool = False) -> list[str]:
+    """The runs that still need their cluster: to train, or to export what lies on it."""
     return sorted(
-        run.id for run in active_runs if run.outcome is None or has_something_to_lose(run)
+        run.id
+        for run in active_runs
+        if run.outcome is None or (has_something_to_lose(run) and not never_ready)
     )
+
+
+def holds_nothing(cluster: Cluster) -> bool:
+    """Whether no job was ever given to it, for it was never ready: it has nothing of any run."""
+    return cluster.ready_at is None and cluster.status not in ("Ready", "Updating", "Stopped")
 
 
 def _jobs(others: OtherJobs) -> str:
@@ -104,11 +111,7 @@ def unsaved_runs(cluster: Cluster, cluster_facts: Iterable[Fact]) -> list[str]:
 
 def has_something_to_lose(run: Run) -> bool:
     """The run trained on its cluster, wants an export, and has none verified after training."""
-    # A job that started was submitted, even where the answer to the submission was lost.
-    trained = any(
-        attempt.submitted_at is not None or attempt.started_at is not None
-        for attempt in run.attempts
-    )
+    trained = any(_may_have_trained(attempt) for attempt in run.attempts)
     saved = (
         run.export is not None
         and run.export.final
@@ -116,6 +119,15 @@ def has_something_to_lose(run: Run) -> bool:
         and not run.export.left_behind
     )
     return trained and run.spec.export.enabled and not saved
+
+
+def _may_have_trained(attempt: Attempt) -> bool:
+    """A job that started was submitted, even where the answer to the submission was lost. One that
+    was given up for want of nodes has nothing, unless it made a step all the same.
+    """
+    if attempt.wanting and attempt.first_step_at is None:
+        return False
+    return attempt.submitted_at is not None or attempt.started_at is not None
 
 
 def wanted(run: Run) -> bool:

@@ -89,7 +89,7 @@ def release_cluster(
         cluster = cluster.changed(delete_forced=True)
     going = cluster.status == "Deleting"
     if not going and (reason := blocker_of(ports, cluster)) is not None:
-        raise ClusterInUse(reason, next_step=_next_step(ports, name))
+        raise ClusterInUse(reason, next_step=_next_step(ports, cluster))
     if force:
         cluster = ports.clusters.put(cluster.changed(deleted_by=by))
     elif by is not None and cluster.deleted_by != by:
@@ -98,9 +98,9 @@ def release_cluster(
     return cluster
 
 
-def _next_step(ports: Ports, name: str) -> str:
-    if ports.runs.on_cluster(name) or ports.runs.unreadable_on(name):
-        return next_step_of(ports, name)
+def _next_step(ports: Ports, cluster: Cluster) -> str:
+    if ports.runs.on_cluster(cluster.name) or ports.runs.unreadable_on(cluster.name):
+        return next_step_of(ports, cluster)
     return (
         "Export the runs with 'trainyard run export' (POST /v1/runs/{id}:export); or with --force "
         "(force=true) leave what they made where it is, on the cluster's shared filesystem."

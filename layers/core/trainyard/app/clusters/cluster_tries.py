@@ -51,7 +51,7 @@ def in_its_first_way(ports: Ports, cluster: Cluster) -> Cluster:
 def successor_of(ports: Ports, cluster: Cluster, now: datetime) -> Cluster | None:
     """The record of the next try; None where there is none, or nobody waits for it."""
     following = capacity.next_try(cluster, now)
-    if following is None or _owner_is_over(ports, cluster):
+    if following is None or owner_is_over(ports, cluster):
         return None
     way = capacity.way_of(cluster, following.number)
     return capacity.successor(cluster, _priced(ports, cluster, way.spec, following), now)
@@ -69,7 +69,8 @@ def _priced(ports: Ports, cluster: Cluster, spec: ClusterBase, one: CapacityTry)
     return one.changed(hourly_usd=price)
 
 
-def _owner_is_over(ports: Ports, cluster: Cluster) -> bool:
+def owner_is_over(ports: Ports, cluster: Cluster) -> bool:
+    """Whether the run that the cluster is tried for is known to be over."""
     if cluster.owner_run is None:
         return False
     try:

@@ -34,7 +34,8 @@ def used_by(ports: Ports, cluster: Cluster, *, forced: bool = False) -> str | No
     """
     runs, unread = ports.runs.on_cluster(cluster.name), ports.runs.unreadable_on(cluster.name)
     others = None if forced else other_jobs(ports, cluster)
-    return blocker(cluster.changed(status="Ready"), runs, (), others, unread)
+    kept = cluster.changed(status="Ready", archive=None)
+    return blocker(kept, runs, (), others, unread)
 
 
 def resting(cluster: Cluster | None) -> tuple[str, str] | None:

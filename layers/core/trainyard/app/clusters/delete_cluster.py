@@ -8,7 +8,7 @@ from trainyard.app.clusters.create_cluster import start_teardown
 from trainyard.app.filesystems.archives import may_be_tried_again
 from trainyard.domain.errors import ClusterInUse, ConflictError, RecordUnreadable, WrongState
 from trainyard.domain.records import Cluster
-from trainyard.domain.teardown import users_of
+from trainyard.domain.teardown import holds_nothing, users_of
 from trainyard.ports import Ports
 from trainyard_contracts.people import Person
 
@@ -42,7 +42,7 @@ def delete_cluster(
         cluster = cluster.changed(delete_forced=True)
     reason = blocker_of(ports, cluster)
     if reason is not None:
-        raise ClusterInUse(reason, next_step=next_step_of(ports, name))
+        raise ClusterInUse(reason, next_step=next_step_of(ports, cluster))
     if force:
         cluster = ports.clusters.put(cluster.changed(deleted_by=by))
     elif by is not None and cluster.deleted_by != by:
@@ -60,11 +60,12 @@ def noted(ports: Ports, cluster: Cluster, by: Person) -> Cluster:
         return ports.clusters.get(cluster.name)
 
 
-def next_step_of(ports: Ports, name: str) -> str:
+def next_step_of(ports: Ports, cluster: Cluster) -> str:
     """An active run is never given up by force, so force is not advised for it."""
-    if users := users_of(ports.runs.on_cluster(name)):
+    runs = ports.runs.on_cluster(cluster.name)
+    if users := users_of(runs, never_ready=holds_nothing(cluster)):
         each = "" if len(users) == 1 else ", and each other run"
         return f"Wait until it ends, or cancel it: trainyard run cancel {users[0]}{each}."
-    if ports.runs.unreadable_on(name):
+    if ports.runs.unreadable_on(cluster.name):
         return RecordUnreadable.next_step
     return NEXT_STEP

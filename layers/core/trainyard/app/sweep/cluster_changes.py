@@ -12,7 +12,7 @@ from typing import Any
 from trainyard.app.clusters.cluster_use import used_by
 from trainyard.app.facts.waking import wake_run
 from trainyard.app.sweep.swept import Swept
-from trainyard.domain.errors import BackendRejected, ConflictError
+from trainyard.domain.errors import BackendRejected, ClusterNotFound, ConflictError
 from trainyard.domain.records import ChangeState, Cluster, ClusterChange
 from trainyard.ports import Changes, Ports
 from trainyard_contracts.events import ClusterReady
@@ -31,7 +31,7 @@ def cluster_change(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
         change = cluster.change
         if change is None or change.over or cluster.status in ("Failed", "Deleting", "Deleted"):
             return
-        after = _STEPS[change.state](ports, cluster, change)
+        after = _step(ports, cluster, change)
         if after is None or after == cluster:
             return
         cluster = ports.clusters.put(after)
@@ -46,6 +46,14 @@ def cluster_change(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
         if newest.over and cluster.status == "Ready":
             for run in ports.runs.on_cluster(cluster.name):  # they waited until it was Ready
                 wake_run(ports, run.id, ClusterReady)
+
+
+def _step(ports: Ports, cluster: Cluster, change: ClusterChange) -> Cluster | None:
+    """Whichever call finds it out: a cluster that is gone is no longer being changed."""
+    try:
+        return _STEPS[change.state](ports, cluster, change)
+    except ClusterNotFound:
+        return _gone(ports, cluster)
 
 
 def _line(change: ClusterChange) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -74,7 +75,7 @@ def sweep(ports: Ports) -> list[Swept]:
     for listing, duty in DUTIES:
         try:
             items = listing(ports)
-        except TrainyardError as error:
+        except Exception as error:  # noqa: BLE001  (the other duties have their turn)
             done.append(_failed(duty.__name__, error))
             continue
         for item in items:
@@ -85,13 +86,17 @@ def sweep(ports: Ports) -> list[Swept]:
                 done.extend(duty(ports, item))
             except ConflictError:
                 continue  # another process changes it right now; the next sweep looks again
-            except TrainyardError as error:
+            except Exception as error:  # noqa: BLE001  (a defect met by one keeps no other waiting)
                 done.append(_failed(f"{duty.__name__} {_name(item)}", error))
     return done
 
 
-def _failed(subject: str, error: TrainyardError) -> Swept:
-    return Swept("failed", subject, f"{error.code}: {error.detail}")
+def _failed(subject: str, error: Exception) -> Swept:
+    """What is none of our errors is a defect, and says where."""
+    if isinstance(error, TrainyardError):
+        return Swept("failed", subject, f"{error.code}: {error.detail}")
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return Swept("failed", subject, f"{error!r} at {place.filename}:{place.lineno}")
 
 
 def _name(

@@ -339,11 +339,14 @@ class ParallelCluster:
 
     def _read_line(self, envelope: Mapping[str, Any], now: datetime) -> BackendEvent | str | None:
         """A line of a cluster's log; which cluster's, the name of the subscription says."""
-        detail = envelope.get("detail") or {}
-        group = str(detail.get("logGroup") or "")
+        detail = envelope.get("detail")
+        if not isinstance(detail, Mapping):
+            return None
+        group, named = str(detail.get("logGroup") or ""), detail.get("filters")
         if not group.startswith(GROUPS):
             return None
-        stacks = [stack_of(name, self._settings.stage) for name in detail.get("filters") or []]
+        filters = named if isinstance(named, list) else []
+        stacks = [stack_of(str(name), self._settings.stage) for name in filters]
         stack = next(filter(None, stacks), "")
         if not stack:
             return "a subscription that is not ours"

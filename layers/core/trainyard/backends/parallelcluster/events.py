@@ -139,11 +139,12 @@ def _names(detail: Mapping[str, Any]) -> list[str]:
     """Of the nodes, which lie below EC2's codes, or all together."""
     told = detail.get("error-details")
     parts = [*told.values(), detail] if isinstance(told, Mapping) else [detail]
+    lists = [part.get("nodes") for part in parts if isinstance(part, Mapping)]
     nodes = [
         node
-        for part in parts
-        if isinstance(part, Mapping)
-        for node in part.get("nodes") or []
+        for found in lists
+        if isinstance(found, list)
+        for node in found
         if isinstance(node, Mapping)
     ]
     return [str(node["name"]) for node in nodes if node.get("name")]

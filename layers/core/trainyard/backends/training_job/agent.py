@@ -90,6 +90,7 @@ class JobAgent:
     ) -> commands.Submitted:
         bundle = self._bundle(given)
         name = self.deployment.job_name(given.run, given.attempt)
+        self._check_fence(given)
         self._end_earlier(given.run, name, timeout_seconds)
         if bundle.start_from is not None:
             self._bring_start(cluster, bundle.run_id, bundle.start_from, timeout_seconds)
@@ -130,6 +131,14 @@ class JobAgent:
         if (bundle.run_id, bundle.attempt) != (given.run, given.attempt):
             raise Refused("bundle-refused", f"{given.bundle} is of another attempt")
         return bundle
+
+    def _check_fence(self, given: commands.Submit) -> None:
+        """As an agent's fence: a submission that comes late must not end what followed it."""
+        for job in self.jobs.of_run(given.run):
+            known = self.deployment.attempt_of(job["TrainingJobName"])
+            if known is not None and known[1] > given.attempt:
+                words = f"attempt {known[1]} is submitted already; attempt {given.attempt} is late"
+                raise Refused("fenced", words)
 
     def _end_earlier(self, run_id: str, name: str, timeout_seconds: float) -> None:
         """Only one job of a run may write: the others are stopped, and their end is waited for."""

@@ -134,6 +134,14 @@ def test_nodes_are_named_up_to_ten() -> None:
     assert "q-st-nodes-10" not in fact.description
 
 
+@pytest.mark.parametrize("nodes", [2, True, "q-st-nodes-1", {"name": "q-st-nodes-1"}, [7, None]])
+def test_a_line_of_another_form_is_told_as_far_as_it_can_be_read(nodes: object) -> None:
+    """What raised here came back with its whole batch, and kept the lines beside it."""
+    other = {"count": 2, "nodes": nodes, "error-details": {"A": nodes}}
+    fact = told({**NO_CAPACITY, "detail": {"failure-type": "ice-failures", **other}})
+    assert fact.description == "2 nodes could not be started: EC2 has no capacity."
+
+
 def test_a_script_that_failed_is_a_failed_lifecycle_of_its_instance() -> None:
     fact = told(line("custom-action-error", node={"name": "q-st-nodes-1"}))
     assert isinstance(fact, LifecycleFailed)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from trainyard.app.clusters.cluster_tries import give_up, owner_is_over
+from trainyard.app.clusters.cluster_use import blocker_of
+from trainyard.app.clusters.create_cluster import start_teardown
 from trainyard.app.machines.inputs import StepInput
 from trainyard.app.runs.tell_tries import tell_try
 from trainyard.domain.errors import BackendRejected, ClusterExists
@@ -24,6 +27,9 @@ def cluster_create(ports: Ports, given: StepInput) -> dict[str, Any]:
     tell_try(ports, cluster)
     if cluster.not_before is not None and ports.clock.now() < cluster.not_before:
         return {"created": False, "reason": "Its turn has not come."}
+    if _nobody_waits(ports, cluster):
+        start_teardown(ports, give_up(ports, cluster))
+        return {"created": False, "reason": "Nobody waits for it any more."}
     ports.secrets.ensure(places.agent_key_secret(ports.config.secret_prefix, cluster.name))
     if not cluster.create_requested:
         cluster = _put(ports, cluster, create_requested=True)
@@ -45,6 +51,13 @@ def _offered(ports: Ports, cluster: Cluster) -> str | None:
     assert adoptions is not None, cluster.backend  # else no such record was stored
     adoptions.offer(cluster)
     return cluster.arn
+
+
+def _nobody_waits(ports: Ports, cluster: Cluster) -> bool:
+    """The run of a further try may have ended while that waited for its turn."""
+    if cluster.not_before is None or not owner_is_over(ports, cluster):
+        return False
+    return blocker_of(ports, cluster) is None
 
 
 def _put(ports: Ports, cluster: Cluster, **update: Any) -> Cluster:

@@ -20,6 +20,8 @@ from trainyard.domain.records import Cluster, Problem
 from trainyard.ports import Ports
 
 LOG_LINES = 40
+#: It was made, whatever became of the step that said so: that trouble is not the cluster's.
+MADE = frozenset({"Ready", "Updating", "Stopped", "Deleted"})
 WITH_LOG = frozenset({"lifecycle-failed", "cluster-deadline", "cluster-failed"})
 
 
@@ -29,7 +31,7 @@ def cluster_fail(ports: Ports, given: StepInput) -> dict[str, Any]:
     One whose spec names another way is not Failed: it is deleted, and tried in that way.
     """
     cluster = ports.clusters.get(given.cluster_name)
-    if cluster.generation != given.generation or cluster.status in ("Ready", "Deleted"):
+    if cluster.generation != given.generation or cluster.status in MADE:
         return {"status": cluster.status}
     if cluster.status not in ("Failed", "Deleting"):
         cluster = _judged(ports, cluster, given)

@@ -134,7 +134,10 @@ def _lacking(ports: Ports, run: Run, export: Export, manifest: ExportManifest) -
     ]
     if not known or (manifest.last_step is not None and manifest.last_step >= known[0]):
         return ""
-    return f"the checkpoint of step {known[0]} is not in it; is the shared filesystem there?"
+    own = run.spec.cluster.spec
+    in_s3 = own is not None and own.nodes_come_with_jobs
+    where = "directory in S3 whole" if in_s3 else "shared filesystem there"
+    return f"the checkpoint of step {known[0]} is not in it; is the {where}?"
 
 
 def _manifest(ports: Ports, run: Run, key: str, written: str) -> tuple[ExportManifest | None, str]:

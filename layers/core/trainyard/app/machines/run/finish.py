@@ -27,7 +27,7 @@ def finish(ports: Ports, given: StepInput) -> dict[str, Any]:
     cluster = cluster_of(ports, run)
     if cluster is not None:
         ports.clusters.touch(cluster.name, used_at=ports.clock.now())
-    if cluster is not None and cluster.status != "Deleted" and teardown.has_something_to_lose(run):
+    if cluster is not None and _holds_what_is_nowhere_else(run, cluster):
         record_copies(ports, run, UnsavedRun)
     now = ports.clock.now()
     ended = _ended(run, cluster).changed(finished_at=now)
@@ -39,6 +39,12 @@ def finish(ports: Ports, given: StepInput) -> dict[str, Any]:
     ports.metrics.put("RunsEnded", 1, status=ended.status)
     wake_children(ports, ended)
     return {"status": ended.status}
+
+
+def _holds_what_is_nowhere_else(run: Run, cluster: Cluster) -> bool:
+    if cluster.status == "Deleted" or teardown.holds_nothing(cluster):
+        return False
+    return teardown.has_something_to_lose(run)
 
 
 def _ended(run: Run, cluster: Cluster | None) -> Run:
