@@ -101,6 +101,9 @@ def test_the_same_key_gives_the_same_filesystem_and_another_body_is_refused(worl
 def test_a_spec_without_a_subnet_is_refused_where_the_stack_names_none(world: World) -> None:
     with pytest.raises(errors.InvalidRequest, match="subnetId: is needed"):
         create_filesystem(world.ports, spec(subnetId=None))
+    with pytest.raises(errors.InvalidRequest) as refused:
+        create_filesystem(world.ports, spec(subnetId=None, securityGroupIds=None))
+    assert [one.field for one in refused.value.errors] == ["subnetId", "securityGroupIds"]
 
 
 def test_the_stacks_own_bucket_is_no_repository(world: World) -> None:
