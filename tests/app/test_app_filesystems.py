@@ -131,7 +131,7 @@ def test_a_link_that_fsx_cannot_make_fails_the_filesystem_which_may_then_be_dele
     sweep(world.ports)
     world.lustre.link_is(fsx_id, "broken", "no access to the bucket")
     sweep(world.ports)
-    assert "no access to the bucket" in lines(world)
+    assert "repository.source (s3://my-archive/lab/): no access to the bucket" in lines(world)
     delete_filesystem(world.ports, "lab", discard=False, reason=None)
     sweep(world.ports)
     assert world.lustre.deleted == [fsx_id]
