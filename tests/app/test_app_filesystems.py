@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.support.memory import Died, World
+from tests.support.parallelcluster_specs import HEAD_SUBNET
 from tests.support.parallelcluster_specs import SUBNET as QUEUE_SUBNET
 from tests.support.parallelcluster_specs import spec as parallelcluster_spec
 from tests.support.records import cluster as a_cluster
@@ -174,6 +175,19 @@ def test_a_cluster_in_another_network_is_refused_with_both_networks(world: World
     world.networks.elsewhere[SUBNET] = Place("vpc-0fffffffffffffff0", "us-east-1a")
     with pytest.raises(errors.InvalidRequest, match=r"vpc-0123456789abcdef0, and subnet .*0fff"):
         create_cluster(world.ports, cluster_on("one"))
+
+
+def test_a_head_node_in_another_network_is_refused_and_in_another_zone_a_warning(
+    world: World,
+) -> None:
+    made(world)
+    given = parallelcluster_spec(name="queues", fsx={"filesystem": "lab"})
+    world.networks.elsewhere[HEAD_SUBNET] = Place("vpc-0fffffffffffffff0", "us-east-1a")
+    with pytest.raises(errors.InvalidRequest, match=f"{HEAD_SUBNET} in vpc-0fffffffffffffff0"):
+        create_cluster(world.ports, read_cluster_spec(given))
+    world.networks.elsewhere[HEAD_SUBNET] = Place("vpc-0123456789abcdef0", "us-east-1b")
+    cluster = create_cluster(world.ports, read_cluster_spec(given))
+    assert "lies in us-east-1a, and nodes may be in us-east-1b" in cluster.warnings[0]
 
 
 def test_a_cluster_in_another_zone_is_made_with_a_warning(world: World) -> None:
