@@ -240,9 +240,9 @@ class ParallelClusterSpec(SlurmCluster):
     @property
     def mounting_subnets(self) -> Sequence[str]:
         """The head node mounts them, too, in whatever way it is made, and so do login nodes."""
-        heads = [self.head_node, *(one.head_node for one in self.capacity if one.head_node)]
+        heads = [one.head_node.subnet_id for one in self.capacity if one.head_node]
         logins = [pool.subnet_id for pool in self.login_nodes]
-        others = [*(one.subnet_id for one in heads), *logins]
+        others = [self.head_node.subnet_id, *heads, *logins]
         return tuple(dict.fromkeys([*self.subnets, *filter(None, others)]))
 
     @property
