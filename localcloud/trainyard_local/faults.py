@@ -133,7 +133,12 @@ def _cluster(cloud: LocalCloud, request: Mapping[str, Any]) -> ClusterOfNodes:
         if wanted in (cluster.name, cluster.id, cluster.arn):
             return cluster
     known = ", ".join(cluster.name for cluster in clusters) or "none"
-    raise NotThere(f"cluster: '{wanted}' is not a cluster of this local cloud; there is: {known}")
+    jobs = ", ".join(job.name for job in jobs_of(cloud).all() if not job.ended)
+    or_jobs = f"; of training jobs use kill-host or kill-host-process, for {jobs}" if jobs else ""
+    raise NotThere(
+        f"cluster: '{wanted}' is no cluster with nodes of this local cloud; there is: "
+        f"{known}{or_jobs}"
+    )
 
 
 def _node(cluster: ClusterOfNodes, request: Mapping[str, Any]) -> Node:

@@ -309,6 +309,7 @@ def test_a_fleet_that_is_stopped_serves_no_run_until_it_is_started(world: World)
     assert world.cluster.status == "Updating"
     world.fleet_is("running")
     world.sweep()
+    assert (world.change.state, world.change.reason) == ("done", "")
     assert world.cluster.status == "Ready"
     assert start_fleet(world.ports, NAME).change == world.change, "it runs already"
     assert world.changes.asked == ["stop", "start"]

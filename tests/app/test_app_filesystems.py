@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.support.memory import Died, World
+from tests.support.parallelcluster_specs import HEAD_SUBNET
 from tests.support.parallelcluster_specs import SUBNET as QUEUE_SUBNET
 from tests.support.parallelcluster_specs import spec as parallelcluster_spec
 from tests.support.records import cluster as a_cluster
@@ -101,6 +102,9 @@ def test_the_same_key_gives_the_same_filesystem_and_another_body_is_refused(worl
 def test_a_spec_without_a_subnet_is_refused_where_the_stack_names_none(world: World) -> None:
     with pytest.raises(errors.InvalidRequest, match="subnetId: is needed"):
         create_filesystem(world.ports, spec(subnetId=None))
+    with pytest.raises(errors.InvalidRequest) as refused:
+        create_filesystem(world.ports, spec(subnetId=None, securityGroupIds=None))
+    assert [one.field for one in refused.value.errors] == ["subnetId", "securityGroupIds"]
 
 
 def test_the_stacks_own_bucket_is_no_repository(world: World) -> None:
@@ -128,7 +132,7 @@ def test_a_link_that_fsx_cannot_make_fails_the_filesystem_which_may_then_be_dele
     sweep(world.ports)
     world.lustre.link_is(fsx_id, "broken", "no access to the bucket")
     sweep(world.ports)
-    assert "no access to the bucket" in lines(world)
+    assert "repository.source (s3://my-archive/lab/): no access to the bucket" in lines(world)
     delete_filesystem(world.ports, "lab", discard=False, reason=None)
     sweep(world.ports)
     assert world.lustre.deleted == [fsx_id]
@@ -171,6 +175,19 @@ def test_a_cluster_in_another_network_is_refused_with_both_networks(world: World
     world.networks.elsewhere[SUBNET] = Place("vpc-0fffffffffffffff0", "us-east-1a")
     with pytest.raises(errors.InvalidRequest, match=r"vpc-0123456789abcdef0, and subnet .*0fff"):
         create_cluster(world.ports, cluster_on("one"))
+
+
+def test_a_head_node_in_another_network_is_refused_and_in_another_zone_a_warning(
+    world: World,
+) -> None:
+    made(world)
+    given = parallelcluster_spec(name="queues", fsx={"filesystem": "lab"})
+    world.networks.elsewhere[HEAD_SUBNET] = Place("vpc-0fffffffffffffff0", "us-east-1a")
+    with pytest.raises(errors.InvalidRequest, match=f"{HEAD_SUBNET} in vpc-0fffffffffffffff0"):
+        create_cluster(world.ports, read_cluster_spec(given))
+    world.networks.elsewhere[HEAD_SUBNET] = Place("vpc-0123456789abcdef0", "us-east-1b")
+    cluster = create_cluster(world.ports, read_cluster_spec(given))
+    assert "lies in us-east-1a, and nodes may be in us-east-1b" in cluster.warnings[0]
 
 
 def test_a_cluster_in_another_zone_is_made_with_a_warning(world: World) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -20,6 +21,7 @@ from trainyard.app.runs.cancel_run import cancel_run
 from trainyard.app.runs.dry_run import dry_run_cluster, dry_run_run
 from trainyard.app.runs.read_logs import read_logs
 from trainyard.app.runs.resume_run import resume_run
+from trainyard.app.runs.submit_run import submit_run
 from trainyard.app.sweep import directories as sweeping
 from trainyard.app.sweep.sweep import sweep
 from trainyard.backends.training_job import exporting
@@ -29,9 +31,11 @@ from trainyard.backends.training_job.deployment import JobDeployment
 from trainyard.backends.training_job.jobs import Jobs
 from trainyard.backends.training_job.source import Source
 from trainyard.domain.errors import InvalidRequest, WrongState
+from trainyard.ports import Ports
 from trainyard_contracts import places
 from trainyard_contracts.cluster_specs import read_cluster_spec
 from trainyard_contracts.files import CheckpointManifest, ManifestFile, WatchedSource
+from trainyard_contracts.specs import RunSpec
 
 IMAGE = "1.dkr.ecr.us-east-1.amazonaws.com/pytorch:1"
 SPEC = spec_fields(framework=None, image=IMAGE, channels=None)
@@ -555,6 +559,23 @@ def test_a_cluster_of_its_own_is_refused_and_so_is_its_name(story: JobStory) -> 
     named = run_spec(cluster={"name": story.cluster.name})
     with pytest.raises(InvalidRequest, match=r"cluster\.name: "):
         dry_run_run(story.world.ports, named)
+
+
+@pytest.mark.parametrize("asked", [dry_run_run, submit_run])
+def test_an_image_that_aws_does_not_have_is_refused_by_its_field_before_a_run_begins(
+    story: JobStory, asked: Callable[[Ports, RunSpec], object]
+) -> None:
+    known = {**spec_fields(channels=None), "framework": {"name": "pytorch", "version": "2.8.0"}}
+    unknown = {**known, "framework": {"name": "pytorch", "version": "9.9.9"}}
+    for where, cluster in {
+        "cluster.spec.": {"spec": unknown},
+        "cluster.otherwise.0.": {"spec": known, "otherwise": [unknown]},
+    }.items():
+        runs = set(story.world.runs.stored)
+        with pytest.raises(InvalidRequest, match=r"no image of pytorch 9\.9\.9") as refused:
+            asked(story.world.ports, run_spec(cluster=cluster))
+        assert [one.field for one in refused.value.errors] == [f"{where}framework.version"]
+        assert set(story.world.runs.stored) == runs
 
 
 def test_a_dry_run_shows_the_request_of_the_job_and_no_batch_script(story: JobStory) -> None:

@@ -536,6 +536,29 @@ def _hourly(one: Json) -> str:
     return "price not known" if price is None else f"{price:.2f} USD an hour"
 
 
+def _compared(way: Json) -> str:
+    """What a choice between ways goes by."""
+    expected, most = way.get("expectedUsd"), way.get("mostUsd")
+    zones = " or ".join(way.get("zones") or [])
+    parts = [
+        _hourly(way),
+        "" if expected is None else f"{expected:.2f} USD the run",
+        "" if most is None else f"{most:.2f} USD at most",
+        f"in {zones}" if zones else "",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _cannot(plan: Json) -> dict[str, str]:
+    """Of each backend once, what others do and it does not."""
+    shown = [plan, *(plan.get("ways") or [])]
+    return {
+        str(one["backend"]): " ".join(one["cannot"])
+        for one in shown
+        if one.get("backend") and one.get("cannot")
+    }
+
+
 def print_plan(context: Context, plan: Json) -> None:
     """What a dry run answers."""
     if context.json:
@@ -549,7 +572,9 @@ def print_plan(context: Context, plan: Json) -> None:
         }
     )
     for number, one in enumerate(plan.get("ways") or [], start=1):
-        out.print(f"way {number}: {escape(one['way'])} ({_hourly(one)})", soft_wrap=True)
+        out.print(f"way {number}: {escape(one['way'])} ({_compared(one)})", soft_wrap=True)
+    for backend, cannot in _cannot(plan).items():
+        out.print(f"{escape(backend)} cannot: {escape(cannot)}", soft_wrap=True)
     if plan.get("request"):
         out.print_json(data=plan["request"])
     elif plan.get("batchScript"):

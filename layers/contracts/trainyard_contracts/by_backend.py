@@ -39,6 +39,8 @@ def _read(given: Any, members: Mapping[str, type[BaseModel]], info: ValidationIn
     if not isinstance(given, dict):
         kind = InitErrorDetails(type="model_type", input=given, ctx={"class_name": "ClusterSpec"})
         raise ValidationError.from_exception_data("ClusterSpec", [kind])
+    if "backend" not in given and not accepted(info):
+        _check_unnamed(given, members)
     name = given.get("backend", next(iter(members)))
     if name not in list(members):
         expected = " or ".join(f"'{known}'" for known in members)
@@ -49,3 +51,28 @@ def _read(given: Any, members: Mapping[str, type[BaseModel]], info: ValidationIn
     return members[name].model_validate(
         given, extra="ignore" if accepted(info) else None, context=info.context
     )
+
+
+def _check_unnamed(given: Mapping[str, Any], members: Mapping[str, type[BaseModel]]) -> None:
+    """Refuse a spec without `backend` whose fields are another backend's: that one was meant."""
+    first, *others = members
+    known = {name: [one for one in given if one in _fields(members[name])] for name in members}
+    meant = max(others, key=lambda name: len(known[name]))
+    if len(known[meant]) <= len(known[first]):
+        return
+    strange = [one for one in known[meant] if one not in known[first]]
+    fields = " and ".join(f"'{one}'" for one in strange[:3])
+    words = (
+        f"is needed: {fields} {'is' if len(strange) == 1 else 'are'} of backend '{meant}', "
+        f"and a spec that names none is read as '{first}'; give backend: {meant}"
+    )
+    mistake = InitErrorDetails(
+        type="value_error", loc=("backend",), input=None, ctx={"error": ValueError(words)}
+    )
+    raise ValidationError.from_exception_data("ClusterSpec", [mistake])
+
+
+def _fields(member: type[BaseModel]) -> set[str]:
+    """Names by which a spec may give the fields."""
+    named = member.model_fields
+    return {*named, *(field.alias for field in named.values() if field.alias)}

@@ -235,6 +235,11 @@ class ClusterBase(Strict, ABC):
         return ()
 
     @property
+    def mounting_subnets(self) -> Sequence[str]:
+        """Those and all others from which something of it mounts its filesystems."""
+        return self.subnets
+
+    @property
     def zonal(self) -> bool:
         """Whether its nodes mount a filesystem that lies in one zone."""
         return False

@@ -238,6 +238,14 @@ class ParallelClusterSpec(SlurmCluster):
         return tuple(dict.fromkeys([*own, *others]))
 
     @property
+    def mounting_subnets(self) -> Sequence[str]:
+        """The head node mounts them, too, in whatever way it is made, and so do login nodes."""
+        heads = [one.head_node.subnet_id for one in self.capacity if one.head_node]
+        logins = [pool.subnet_id for pool in self.login_nodes]
+        others = [self.head_node.subnet_id, *heads, *logins]
+        return tuple(dict.fromkeys([*self.subnets, *filter(None, others)]))
+
+    @property
     def zonal(self) -> bool:
         """EFS has a mount in every zone; the others lie in one."""
         return any(storage.kind != "efs" for storage in self.shared_storage)

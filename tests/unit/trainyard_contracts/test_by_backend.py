@@ -106,3 +106,27 @@ def test_a_spec_that_was_read_already_is_taken_as_it_is() -> None:
 def test_an_unknown_backend_is_told_with_those_that_there_are() -> None:
     with pytest.raises(ValidationError, match="'hyperpod' or 'other'"):
         Holder.model_validate({"spec": {**SPEC, "backend": "nobody"}})
+
+
+@pytest.mark.parametrize(
+    ("given", "fields", "meant"),
+    [
+        (
+            {"name": "mine", "headNode": {}, "queues": [], "sharedStorage": []},
+            "'headNode' and 'queues' and 'sharedStorage' are",
+            "parallelcluster",
+        ),
+        ({"name": "mine", "instanceCount": 2}, "'instanceCount' is", "training-job"),
+    ],
+)
+def test_a_spec_with_another_backends_fields_is_asked_to_name_it(
+    given: dict[str, Any], fields: str, meant: str
+) -> None:
+    with pytest.raises(ValidationError) as mistakes:
+        read_cluster_spec(given)
+    (error,) = invalid_request(mistakes.value.errors()).errors
+    assert error.field == "backend"
+    assert error.message == (
+        f"is needed: {fields} of backend '{meant}', and a spec that names none is read as "
+        f"'hyperpod'; give backend: {meant}"
+    )

@@ -80,6 +80,7 @@ def admin(
     monkeypatch.setattr(
         faults, "of", lambda cloud: SimpleNamespace(lock=threading.Lock(), clusters={"c1": cluster})
     )
+    monkeypatch.setattr(faults, "jobs_of", lambda cloud: SimpleNamespace(all=list))
     cloud = LocalCloud(tmp_path, 1)
     return Admin(cloud, lambda: None, lambda template: None, admin_calls.calls(cloud))
 
@@ -126,6 +127,22 @@ def test_a_fault_that_cannot_be_says_whether_it_is_not_there_or_not_now(
     problem = json.loads(answer.body)
     assert (answer.status, words in problem["message"]) == (status, True), problem
     assert problem["code"] == {400: "invalid-request", 404: "not-found", 409: "conflict"}[status]
+
+
+def test_a_fault_of_a_cluster_that_is_a_training_job_names_the_faults_of_its_job(
+    admin: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = [SimpleNamespace(name="job-1", ended=True), SimpleNamespace(name="job-2", ended=False)]
+    monkeypatch.setattr(faults, "jobs_of", lambda cloud: SimpleNamespace(all=lambda: jobs))
+    body = json.dumps({"kind": "kill-node", "cluster": "proj-1"}).encode()
+    answer = admin.handle(
+        Request("POST", "/_trainyard/fault", "", {"x-trainyard-token": admin.token}, body)
+    )
+    assert answer.status == 404
+    assert json.loads(answer.body)["message"] == (
+        "cluster: 'proj-1' is no cluster with nodes of this local cloud; there is: c; "
+        "of training jobs use kill-host or kill-host-process, for job-2"
+    )
 
 
 def inject(admin: Admin, **request: Any) -> dict[str, Any]:

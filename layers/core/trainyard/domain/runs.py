@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Literal
 
@@ -67,4 +68,14 @@ def left_on(run: Run, cluster: Cluster) -> bool:
 
     A shared filesystem outlives the cluster on which it was written.
     """
-    return run.filesystem == cluster.filesystem
+    return same_filesystem(run.filesystem, cluster.filesystem)
+
+
+def same_filesystem(one: str, other: str) -> bool:
+    """Whether both name one, though specs of ParallelCluster have its id, and HyperPod's its DNS
+    name, which begins with the id, and its mount name.
+    """
+    return one == other or any(
+        re.fullmatch(r"fs-[0-9a-f]+", short) and long.startswith(f"{short}.")
+        for short, long in ((one, other), (other, one))
+    )

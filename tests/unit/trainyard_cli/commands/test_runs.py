@@ -184,6 +184,25 @@ def test_a_dry_run_shows_the_plan_and_asks_for_nothing_else(
     assert [request["query"] for request in api.requests] == [{"dryrun": "true"}]
 
 
+def test_a_dry_run_compares_ways_by_prices_zones_and_what_their_backends_cannot_do(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]], spec: str
+) -> None:
+    first = {"way": "ml.p5.48xlarge", "backend": "hyperpod", "hourlyUsd": 2.0, "expectedUsd": 6.0,
+             "mostUsd": 48.0, "zones": ["us-east-1a", "us-east-1b"], "cannot": []}  # fmt: skip
+    other = {"way": "training-job: ml.p5.48xlarge", "backend": "training-job", "hourlyUsd": None,
+             "expectedUsd": None, "mostUsd": None, "zones": [], "cannot": ["No spares."]}  # fmt: skip
+    plan = {"operation": "CreateCluster", "backend": "hyperpod", "ways": [first, other, other]}
+    api.answers["POST /v1/runs"] = (200, plan)
+    _, out, _ = trainyard("run", "submit", spec, "--dryrun")
+    said = " ".join(out.split())
+    assert (
+        "way 1: ml.p5.48xlarge (2.00 USD an hour, 6.00 USD the run, 48.00 USD at most, "
+        "in us-east-1a or us-east-1b) way 2: training-job: ml.p5.48xlarge (price not known)"
+    ) in said
+    assert said.count("training-job cannot: No spares.") == 1
+    assert "hyperpod cannot" not in said
+
+
 def test_a_dry_run_on_a_cluster_that_is_there_says_so_and_explains_the_scripts_words(
     api: FakeApi, trainyard: Callable[..., tuple[int, str, str]], spec: str
 ) -> None:

@@ -93,16 +93,22 @@ def _await_link(ports: Ports, filesystem: Filesystem) -> Filesystem | None:
         try:
             return filesystem.changed(association_id=ports.lustre.link(filesystem))
         except BackendRejected as refused:
-            return filesystems.failed(filesystem, refused.detail, now)
+            return filesystems.failed(filesystem, _of_link(filesystem, refused.detail), now)
     seen = ports.lustre.linked(filesystem.association_id)
     if seen is not None and seen.life == "broken":
         reason = seen.failure_message or f"FSx says that the link is {seen.said}."
-        return filesystems.failed(filesystem, reason, now)
+        return filesystems.failed(filesystem, _of_link(filesystem, reason), now)
     if seen is None or seen.life != "there":
         return None
     if task := ports.lustre.busy(filesystem.fsx_id or ""):
         return filesystem.changed(waits_for=f"FSx imports what the repository holds ({task}).")
     return _available(filesystem, ports)
+
+
+def _of_link(filesystem: Filesystem, reason: str) -> str:
+    """The field of the spec first: AWS's words name neither it nor the bucket."""
+    repository = filesystem.spec.repository
+    return f"repository.source ({repository.source}): {reason}" if repository else reason
 
 
 def _serve(ports: Ports, filesystem: Filesystem) -> Filesystem | None:

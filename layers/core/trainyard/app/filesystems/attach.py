@@ -95,7 +95,7 @@ def _elsewhere(places: Sequence[tuple[str, Place]], vpc: str) -> tuple[str, Plac
 
 
 def _subnets(ports: Ports, spec: ClusterBase) -> Sequence[str]:
-    return spec.subnets or ports.config.subnet_ids
+    return spec.mounting_subnets or ports.config.subnet_ids
 
 
 def _noted(ports: Ports, filesystem: Filesystem, cluster: str) -> Filesystem:

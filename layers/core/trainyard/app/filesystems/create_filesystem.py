@@ -92,16 +92,19 @@ def _record(ports: Ports, spec: FilesystemSpec, key: str | None) -> Filesystem:
 def _in_the_stacks_network(ports: Ports, spec: FilesystemSpec) -> FilesystemSpec:
     """A spec that names no network gets the stack's, as it is now."""
     subnet = spec.subnet_id or next(iter(ports.config.subnet_ids), None)
-    if subnet is None:
-        raise _refused(
-            "subnetId", "is needed, for the stack names none; give a subnet of the nodes' zone"
-        )
     groups = spec.security_group_ids or list(ports.config.security_group_ids)
-    if not groups:
-        raise _refused(
-            "securityGroupIds",
-            "is needed, for the stack names none; give the nodes' security group",
-        )
+    lacking = {
+        "subnetId": "" if subnet else "give a subnet of the nodes' zone",
+        "securityGroupIds": "" if groups else "give the nodes' security group",
+    }
+    fields = [
+        FieldError(field, f"is needed, for the stack names none; {remedy}")
+        for field, remedy in lacking.items()
+        if remedy
+    ]
+    if fields:
+        words = "; ".join(f"{one.field}: {one.message}" for one in fields)
+        raise InvalidRequest(words, errors=fields)
     return spec.changed(subnet_id=subnet, security_group_ids=groups)
 
 

@@ -6,6 +6,7 @@ from trainyard.app.facts.situation import all_checkpoints, cluster_of
 from trainyard.app.filesystems.attach import mounted
 from trainyard.domain.errors import FieldError, InvalidRequest, RunNotFound
 from trainyard.domain.records import Checkpoint, Cluster, Run, Start
+from trainyard.domain.runs import same_filesystem
 from trainyard.ports import Ports
 from trainyard_contracts import places
 from trainyard_contracts.specs import RunSpec, StartSpec
@@ -114,7 +115,7 @@ def _check_filesystem(ports: Ports, source: Run, ours: str) -> None:
     theirs = source.filesystem
     if not theirs and (cluster := cluster_of(ports, source)) is not None:
         theirs = cluster.filesystem
-    if not ours or theirs != ours:
+    if not ours or not same_filesystem(theirs, ours):
         raise _wrong(
             ".run",
             f"the checkpoints of run {source.id} lie on the filesystem {theirs or 'of no cluster'},"

@@ -32,6 +32,7 @@ from trainyard.domain.errors import (
 from trainyard.domain.records import ArrayMember, Cluster, Code, Run, Start
 from trainyard.ports import Ports
 from trainyard_contracts import places
+from trainyard_contracts.cluster_base import ClusterBase
 from trainyard_contracts.people import Person
 from trainyard_contracts.specs import RunSpec
 
@@ -174,6 +175,7 @@ def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
             check_archive(ports, one.archive, prefix=prefix)
             mounted(ports, one, prefix)
             check_reached(ports, one, prefix)
+            _check_job(ports, one, prefix)
         return None
     assert spec.cluster.name is not None
     try:
@@ -196,6 +198,22 @@ def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
         raise WrongState(rests[0], next_step=f"{rests[1]}.")
     _check_fit(cluster, spec)
     return cluster
+
+
+def _check_job(ports: Ports, spec: ClusterBase, prefix: str) -> None:
+    """Refuse what no job can be made of, in whatever way; of a cluster its creation shows it."""
+    if not spec.nodes_come_with_jobs:
+        return
+    now = ports.clock.now()
+    for one in [way.spec for way in spec.ways] or [spec]:
+        record = Cluster.model_validate(
+            {"name": one.name, "spec": one, "created_at": now, "updated_at": now}
+        )
+        try:
+            ports.backend(record).plan(record, tried=False)
+        except InvalidRequest as refused:
+            fields = [FieldError(f"{prefix}{e.field}", e.message) for e in refused.errors]
+            raise InvalidRequest(f"{prefix}{refused.detail}", errors=fields) from None
 
 
 def _check_fit(cluster: Cluster, spec: RunSpec) -> None:

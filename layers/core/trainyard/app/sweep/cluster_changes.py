@@ -181,7 +181,9 @@ def _start(ports: Ports, cluster: Cluster, change: ClusterChange) -> Cluster | N
     if seen is None:
         return _gone(ports, cluster)
     if seen.fleet == "running":
-        return _ended(ports, cluster, change.outcome or "done", change.reason)
+        # Without an outcome the reason is only how it was when the start was asked for.
+        reason = change.reason if change.outcome else ""
+        return _ended(ports, cluster, change.outcome or "done", reason)
     return _asked_fleet(ports, cluster, change, seen.said, running=True)
 
 

@@ -33,6 +33,9 @@ def asked(*subnets: str, **filesystem: Any) -> RunSpec:
 @pytest.fixture
 def story() -> Story:
     story = Story()
+    ports = story.world.ports
+    backends = {**ports.backends, "training-job": ports.backends["hyperpod"]}
+    story.world.ports = replace(ports, backends=backends)
     story.world.lustre.there[FSX] = SeenFilesystem(
         FSX, f"arn:{FSX}", "there", "AVAILABLE", vpc=NETWORK, subnet=NEAR
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.support.parallelcluster_specs import spec as parallelcluster_spec
 from tests.support.spec_parts import cluster_spec
 from tests.support.story import Story, run_spec
 from tests.support.training_jobs import spec_fields
@@ -22,8 +24,11 @@ NOBODY = "run-" + "0" * 26
 
 
 def trained() -> Story:
-    """A run with whole checkpoints at steps 20 and 30."""
+    """A run with whole checkpoints at steps 20 and 30, where runs may have training jobs, too."""
     story = Story()
+    ports = story.world.ports
+    backends = {**ports.backends, "training-job": ports.backends["hyperpod"]}
+    story.world.ports = replace(ports, backends=backends)
     story.submit(run_spec())
     story.ready()
     story.training()
@@ -82,6 +87,21 @@ def test_a_run_that_there_is_not_and_another_filesystem_are_refused() -> None:
     assert "there is no run" in refused(story, asked(NOBODY, 1))
     words = refused(story, asked(story.run_id, 20, mount="another"))
     assert "use a cluster with that filesystem" in words
+
+
+def test_one_filesystem_serves_both_backends_whatever_words_their_specs_have_for_it() -> None:
+    story = trained()
+    fsx_id = story.cluster.filesystem.partition(".")[0]
+    checkpoint = {"startFrom": {"run": story.run_id, "step": 20}}
+    for given, fits in ((fsx_id, True), ("fs-0fffffffffffffff0", False)):
+        spec = parallelcluster_spec(name="queues", fsx={"fileSystemId": given})
+        asking = run_spec(cluster={"spec": spec}, checkpoint=checkpoint)
+        if fits:
+            start = submit_run(story.world.ports, asking).start_from
+            assert start is not None
+            assert (start.run_id, start.step, start.export) == (story.run_id, 20, "")
+        else:
+            assert "use a cluster with that filesystem" in refused(story, asking)
 
 
 def test_an_agent_that_does_not_know_it_ends_the_run_before_it_trains_from_nothing() -> None:
