@@ -31,7 +31,7 @@ class Pause:
 
 @dataclass(frozen=True)
 class Give:
-    """Something for whoever iterates."""
+    """Something for the one who iterates."""
 
     item: Any
 
