@@ -24,7 +24,7 @@ Schema = Mapping[str, Any]
 SPECS = frozenset({"RunSpec", "ClusterSpec", "FilesystemSpec"})
 #: Two processes share these: they are the contracts' own.
 CONTRACTS = frozenset({"NodeSample", "RunSample"})
-HEAD = '''"""What the API answers, as classes; scripts/sdk_answers.py makes it of docs/openapi.json."""
+HEAD = '''"""What the API answers, as classes; scripts/sdk_answers.py makes it of the document."""
 
 from __future__ import annotations
 

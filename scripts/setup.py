@@ -201,6 +201,10 @@ def install_trainer_packages() -> None:
         *(line for line in lock if line.startswith("deepspeed==")),
         **DEEPSPEED,
     )
+
+
+def install_client_generator() -> None:
+    """Its bound of typer is older than ours, so nothing that it asks for is resolved."""
     pip("--no-deps", "-r", str(ROOT / "requirements/openapi-client.txt"))
 
 
@@ -231,6 +235,7 @@ def ensure_trainers(basis: str) -> None:
     ).hexdigest()
     if not TRAINERS_STAMP.exists() or TRAINERS_STAMP.read_text() != wanted:
         install_trainer_packages()
+        install_client_generator()
         TRAINERS_STAMP.write_text(wanted)
 
 

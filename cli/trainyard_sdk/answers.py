@@ -1,4 +1,4 @@
-"""What the API answers, as classes; scripts/sdk_answers.py makes it of docs/openapi.json."""
+"""What the API answers, as classes; scripts/sdk_answers.py makes it of the document."""
 
 from __future__ import annotations
 

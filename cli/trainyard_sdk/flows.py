@@ -1,4 +1,4 @@
-"""One core for both worlds: what is asked and how long is paused is told here as plain steps.
+"""One core for both worlds: what is asked, and how long is paused, in plain steps.
 
 A flow yields steps and does nothing itself. `driven` takes them with blocking calls, `async_driven`
 in threads and with asyncio's sleep, so that both SDKs do the same.
@@ -31,7 +31,7 @@ class Pause:
 
 @dataclass(frozen=True)
 class Give:
-    """Something for whoever iterates."""
+    """Something for the one who iterates."""
 
     item: Any
 

@@ -1,4 +1,4 @@
-"""How far a transfer is: counted here for all its parts, and shown by whoever draws it."""
+"""How far a transfer is: counted here for all its parts, and drawn elsewhere."""
 
 from __future__ import annotations
 

@@ -25,6 +25,21 @@ from trainyard_sdk.signing import SigV4
 
 NAME = "generated_trainyard"
 SHA = "0" * 64
+#: In the state in which the stories leave things; there the problem is what has to be understood.
+REFUSED = {
+    "runs.cancel_run",
+    "runs.resume_run",
+    "clusters.update_cluster",
+    "clusters.stop_cluster",
+    "clusters.start_cluster",
+    "nodes.replace_node",
+    "nodes.reboot_node",
+    "filesystems.create_filesystem",
+    "filesystems.get_filesystem",
+    "filesystems.export_filesystem",
+    "filesystems.delete_filesystem",
+    "uploads.get_upload",
+}
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +164,8 @@ def test_it_makes_every_call_and_understands_every_answer(generated: Path) -> No
     }
     assert set(call.made) == every
     assert {operation: status for operation, status in call.made.items() if status >= 500} == {}
-    print({operation: status for operation, status in call.made.items() if status >= 400})
+    refused = {operation for operation, status in call.made.items() if status >= 400}
+    assert refused == REFUSED
 
 
 def test_each_of_its_requests_is_signed(generated: Path) -> None:

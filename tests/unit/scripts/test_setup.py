@@ -120,6 +120,17 @@ def test_packages_of_the_trainers_leave_torch_and_all_others_alone(
     )
 
 
+def test_the_generator_of_clients_is_installed_alone_and_its_needs_are_locked(
+    setup: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, ...]] = []
+    monkeypatch.setattr(setup, "pip", lambda *words: asked.append(words))
+    setup.install_client_generator()
+    assert asked == [("--no-deps", "-r", str(setup.ROOT / "requirements/openapi-client.txt"))]
+    held = {name(line) for line in (*lock_lines("dev"), *lock_lines("trainers"))}
+    assert not held & {name(line) for line in lock_lines("openapi-client")}
+
+
 def test_a_python_without_headers_gets_those_of_its_version(
     setup: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

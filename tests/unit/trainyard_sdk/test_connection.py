@@ -13,8 +13,8 @@ from tests.support.fake_api import (
 )
 
 from trainyard_sdk.client import Client
-from trainyard_sdk.connection import Connection
-from trainyard_sdk.problems import InvalidInput
+from trainyard_sdk.connection import Connection, usable_credentials
+from trainyard_sdk.problems import InvalidInput, Refused
 
 
 @pytest.mark.real
@@ -124,3 +124,12 @@ def test_the_local_keys_never_go_to_another_host(
     )
     with pytest.raises(InvalidInput, match="local cloud only"):
         Client(elsewhere).fault("kill-node", "c")
+
+
+def test_a_login_that_has_expired_is_said_as_that() -> None:
+    from botocore.exceptions import UnauthorizedSSOTokenError
+
+    with pytest.raises(Refused) as caught, usable_credentials():
+        raise UnauthorizedSSOTokenError
+    assert caught.value.title == "The AWS credentials have expired"
+    assert "aws sso login" in caught.value.next_step

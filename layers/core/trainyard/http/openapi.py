@@ -64,7 +64,8 @@ def _renamed(found: dict[str, Any]) -> dict[str, Any]:
         )
     renamed: dict[str, Any] = json.loads(text)
     for name, schema in renamed["components"]["schemas"].items():
-        schema |= {"title": name} if "title" in schema else {}
+        if "title" in schema:
+            schema["title"] = name
     return renamed
 
 

@@ -275,7 +275,7 @@ def example(name: str, schema: Schema) -> Any:
 
 def _fits(value: Any, schema: Schema, named: Any) -> bool:
     """Of plain fields; the contract's test judges by the whole schema."""
-    wanted = {"string": str, "integer": int, "number": (int, float)}
+    wanted: dict[str, Any] = {"string": str, "integer": int, "number": (int, float)}
     kind = wanted.get(schema.get("type", ""))
     if kind is None or not isinstance(value, kind):
         return False
