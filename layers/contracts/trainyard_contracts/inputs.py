@@ -119,7 +119,7 @@ class InputSpec(Strict):
     def _mountable(self) -> InputSpec:
         if self.mode == "mount" and not is_s3(self.source):
             raise ValueError(
-                "mode: uploaded data and the outputs of runs are copied; use mode 'copy'"
+                "mode: data that were uploaded are copied, as are outputs of runs; use mode 'copy'"
             )
         return self
 

@@ -21,9 +21,11 @@ def settled(array: RunArray, index: int, end: str) -> RunArray:
     left = [one for one in array.active if one != index]
     if end == "Succeeded":
         return array.changed(active=left, succeeded=array.succeeded + 1)
-    lists = {"Failed": "failed", "Cancelled": "cancelled", "refused": "refused"}
-    name = lists[end]
-    return array.changed(active=left, **{name: sorted({*getattr(array, name), index})})
+    if end == "Failed":
+        return array.changed(active=left, failed=sorted({*array.failed, index}))
+    if end == "Cancelled":
+        return array.changed(active=left, cancelled=sorted({*array.cancelled, index}))
+    return array.changed(active=left, refused=sorted({*array.refused, index}))
 
 
 def filled(array: RunArray, most: int = BEGIN_AT_ONCE) -> tuple[RunArray, list[int]]:

@@ -81,7 +81,7 @@ def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
     def listing(limit: Limit = DEFAULT_LIMIT, next_token: NextToken = None) -> Response[str]:
         page = ports().arrays.list(limit=limit, token=next_token)
         found = [ArraySummary.of(one) for one in page.items]
-        return answer(ArrayPage.model_construct(arrays=found, next_token=page.next_token))
+        return answer(ArrayPage.made(arrays=found, next_token=page.next_token))
 
 
 def _one(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
@@ -107,4 +107,4 @@ def _one(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
     ) -> Response[str]:
         page = list_members(ports(), known(array_id), limit=limit, token=next_token)
         found = [ArrayMemberView.of(one) for one in page.items]
-        return answer(ArrayMemberPage.model_construct(members=found, next_token=page.next_token))
+        return answer(ArrayMemberPage.made(members=found, next_token=page.next_token))

@@ -82,7 +82,7 @@ def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
     def listing(limit: Limit = DEFAULT_LIMIT, next_token: NextToken = None) -> Response[str]:
         page, now = ports().schedules.list(limit=limit, token=next_token), ports().clock.now()
         found = [ScheduleSummary.of_schedule(one, now) for one in page.items]
-        return answer(SchedulePage.model_construct(schedules=found, next_token=page.next_token))
+        return answer(SchedulePage.made(schedules=found, next_token=page.next_token))
 
 
 def _one(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
