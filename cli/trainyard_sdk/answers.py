@@ -12,7 +12,19 @@ from trainyard_contracts.events import NodeSample, RunSample
 from .answer import Answer, Open
 
 __all__ = [
+    "AdoptedNode",
+    "Adoption",
+    "AdoptionPlanView",
+    "ArrayMember",
+    "ArrayMemberPage",
+    "ArrayMemberView",
+    "ArrayPage",
+    "ArraySpec",
+    "ArraySummary",
+    "ArrayView",
     "Attempt",
+    "AuditEntryView",
+    "AuditPage",
     "BatchView",
     "CapacityTry",
     "Checkpoint",
@@ -20,6 +32,7 @@ __all__ = [
     "ClusterChange",
     "ClusterNode",
     "ClusterPage",
+    "ClusterSummary",
     "ClusterView",
     "Code",
     "EventPage",
@@ -30,6 +43,8 @@ __all__ = [
     "FilesystemRequestView",
     "FilesystemSummary",
     "FilesystemView",
+    "FiringView",
+    "GroupSummary",
     "Incident",
     "LogView",
     "MetricsView",
@@ -38,54 +53,235 @@ __all__ = [
     "NodeSample",
     "Output",
     "OutputPage",
+    "Person",
     "PlanView",
     "Problem",
     "RunPage",
     "RunSample",
     "RunSummary",
     "RunView",
+    "SchedulePage",
+    "ScheduleSpec",
+    "ScheduleSummary",
+    "ScheduleView",
     "Sync",
     "TimedRunSample",
     "TimelineEntry",
     "Upload",
     "WayView",
+    "WhoamiView",
 ]
 
 
-class CapacityTry(Answer):
-    """One way in which a cluster was tried."""
+class Person(Answer):
+    """A principal of AWS. Two requests are of one person if `id` is the same."""
 
-    began_at: datetime
-    number: int
+    kind: Open[Literal["user", "session", "role", "federated-user", "cognito", "root"]]
+    account: str = ""
+    arn: str = ""
+    id: str = ""
+    name: str = ""
+
+
+class ArraySummary(Answer):
+    """An array in a list: how far its members are, without its spec."""
+
+    active: int
+    created_at: datetime
+    max_parallel: int
+    not_begun: int
+    status: Open[Literal["Running", "Cancelling", "Succeeded", "Failed", "Cancelled"]]
+    succeeded: int
+    total: int
+    updated_at: datetime
+    cancelled: list[int] = Field(default_factory=list)
+    cluster_name: str = ""
+    created_by: Person | None = None
     ended_at: datetime | None = None
-    hourly_usd: float | None = None
+    failed: list[int] = Field(default_factory=list)
+    id: str = ""
+    name: str = ""
+    owns_cluster: bool = False
     reason: str = ""
-    way: str = ""
+    refused: list[int] = Field(default_factory=list)
 
 
-class ClusterChange(Answer):
-    """What becomes, or became, of a cluster that is there."""
+class ArrayPage(Answer):
+    """One page of arrays, newest first."""
 
-    asked_at: datetime
-    fleet: Open[Literal["running", "stopped"]]
-    state: Open[
+    arrays: list[ArraySummary] = Field(default_factory=list)
+    next_token: str | None = None
+
+
+class ArraySpec(Answer):
+    """One member for each entry of `parameters`, or for each combination of `matrix`.  In
+    job.arguments and the values of job.environment `{lr}` is the parameter lr, and
+    `{index}` the member's number; `{{lr}}` is the text {lr}."""
+
+    matrix: dict[str, Any] = Field(default_factory=dict)
+    max_parallel: int = 20
+    parameters: list[dict[str, Any]] = Field(default_factory=list)
+    run: dict[str, Any] = Field(default_factory=dict)
+
+
+class ArrayView(Answer):
+    """An array of runs."""
+
+    active: int
+    created_at: datetime
+    max_parallel: int
+    not_begun: int
+    spec: ArraySpec
+    status: Open[Literal["Running", "Cancelling", "Succeeded", "Failed", "Cancelled"]]
+    succeeded: int
+    total: int
+    updated_at: datetime
+    cancelled: list[int] = Field(default_factory=list)
+    cluster_name: str = ""
+    created_by: Person | None = None
+    ended_at: datetime | None = None
+    failed: list[int] = Field(default_factory=list)
+    id: str = ""
+    name: str = ""
+    owns_cluster: bool = False
+    reason: str = ""
+    refused: list[int] = Field(default_factory=list)
+
+
+class ArrayMemberView(Answer):
+    """One member of an array."""
+
+    index: int
+    parameters: dict[str, str] = Field(default_factory=dict)
+    reason: str = ""
+    run_id: str | None = None
+    status: (
+        Open[
+            Literal[
+                "Pending",
+                "Waiting",
+                "Provisioning",
+                "Submitting",
+                "Running",
+                "Recovering",
+                "WaitingForNode",
+                "Exporting",
+                "TearingDown",
+                "Succeeded",
+                "Failed",
+                "Cancelled",
+            ]
+        ]
+        | None
+    ) = None
+
+
+class ArrayMemberPage(Answer):
+    """One page of an array's members, by their numbers."""
+
+    members: list[ArrayMemberView] = Field(default_factory=list)
+    next_token: str | None = None
+
+
+class AuditEntryView(Answer):
+    """One change that was asked for, or that Trainyard itself decided."""
+
+    at: datetime
+    outcome: Open[Literal["asked", "done", "refused", "failed", "decided"]]
+    what: Open[
         Literal[
-            "waiting",
-            "begun",
-            "stopping",
-            "sending",
-            "changing",
-            "starting",
-            "done",
-            "refused",
-            "rolled-back",
-            "failed",
-            "withdrawn",
+            "run.submit",
+            "run.cancel",
+            "run.resume",
+            "run.export",
+            "run.share",
+            "run.transfer",
+            "cluster.create",
+            "cluster.update",
+            "cluster.stop",
+            "cluster.start",
+            "cluster.delete",
+            "cluster.adopt",
+            "cluster.release",
+            "cluster.share",
+            "cluster.transfer",
+            "cluster.label",
+            "run.label",
+            "node.replace",
+            "node.reboot",
+            "filesystem.create",
+            "filesystem.export",
+            "filesystem.delete",
+            "filesystem.share",
+            "filesystem.transfer",
+            "run.delete-directory",
+            "array.submit",
+            "array.cancel",
+            "schedule.create",
+            "schedule.pause",
+            "schedule.resume",
+            "schedule.delete",
         ]
     ]
-    ended_at: datetime | None = None
-    forced: bool = False
-    outcome: (
+    detail: str = ""
+    id: str = ""
+    reason: str = ""
+    source_ip: str | None = None
+    subject: str = ""
+    user_agent: str | None = None
+    who: Person | None = None
+
+
+class AuditPage(Answer):
+    """"""
+
+    entries: list[AuditEntryView] = Field(default_factory=list)
+    next_token: str | None = None
+
+
+class GroupSummary(Answer):
+    """Nodes of one kind, in a list of clusters."""
+
+    count: int
+    role: Open[Literal["controller", "worker", "login"]]
+    spares: int
+    instance_type: str = ""
+    name: str = ""
+
+
+class Problem(Answer):
+    """Why something ended badly; `nextStep` tells what to do."""
+
+    code: str = ""
+    detail: str = ""
+    next_step: str = ""
+    title: str = ""
+
+
+class ClusterSummary(Answer):
+    """A cluster in a list: what it is and how it is, without its spec."""
+
+    created_at: datetime
+    status: (
+        Open[
+            Literal[
+                "Pending",
+                "Creating",
+                "InService",
+                "Ready",
+                "Updating",
+                "Stopped",
+                "Failed",
+                "Deleting",
+                "Deleted",
+            ]
+        ]
+        | Open[Literal["Releasing", "Released"]]
+    )
+    updated_at: datetime
+    arn: str | None = None
+    backend: str = ""
+    changing: (
         Open[
             Literal[
                 "waiting",
@@ -103,58 +299,21 @@ class ClusterChange(Answer):
         ]
         | None
     ) = None
-    reason: str = ""
-    spec: dict[str, Any] | None = None
-    stops_fleet: bool = False
-
-
-class Problem(Answer):
-    """Why something ended badly; `nextStep` tells what to do."""
-
-    code: str = ""
-    detail: str = ""
-    next_step: str = ""
-    title: str = ""
-
-
-class ClusterView(Answer):
-    """A cluster."""
-
-    created_at: datetime
-    generation: int
-    status: Open[
-        Literal[
-            "Pending",
-            "Creating",
-            "InService",
-            "Ready",
-            "Updating",
-            "Stopped",
-            "Failed",
-            "Deleting",
-            "Deleted",
-        ]
-    ]
-    updated_at: datetime
-    arn: str | None = None
-    change: ClusterChange | None = None
-    delete_forced: bool = False
+    created_by: Person | None = None
     delete_requested_at: datetime | None = None
-    last_heartbeat_at: datetime | None = None
+    groups: list[GroupSummary] = Field(default_factory=list)
+    labels: dict[str, str] = Field(default_factory=dict)
     last_used_at: datetime | None = None
     name: str = ""
     owner_run: str | None = None
     problem: Problem | None = None
     ready_at: datetime | None = None
-    spec: dict[str, Any] = Field(default_factory=dict)
-    tries: list[CapacityTry] = Field(default_factory=list)
-    warnings: list[str] = Field(default_factory=list)
 
 
 class ClusterPage(Answer):
     """One page of clusters."""
 
-    clusters: list[ClusterView] = Field(default_factory=list)
+    clusters: list[ClusterSummary] = Field(default_factory=list)
     next_token: str | None = None
 
 
@@ -190,6 +349,124 @@ class PlanView(Answer):
     zones: list[str] = Field(default_factory=list)
 
 
+class AdoptedNode(Answer):
+    """How far the agent is on one node of a cluster that others made."""
+
+    at: datetime
+    state: Open[Literal["asked", "installing", "installed", "failed"]]
+    tries: int
+    group: str = ""
+    reason: str = ""
+
+
+class Adoption(Answer):
+    """Of a cluster that others made. It is never deleted by Trainyard, only released."""
+
+    lacking: int | None = None
+    left: list[str] = Field(default_factory=list)
+    nodes: dict[str, AdoptedNode] = Field(default_factory=dict)
+    replace_nodes: bool = False
+
+
+class CapacityTry(Answer):
+    """One way in which a cluster was tried."""
+
+    began_at: datetime
+    number: int
+    ended_at: datetime | None = None
+    hourly_usd: float | None = None
+    reason: str = ""
+    way: str = ""
+
+
+class ClusterChange(Answer):
+    """What becomes, or became, of a cluster that is there."""
+
+    asked_at: datetime
+    fleet: Open[Literal["running", "stopped"]]
+    state: Open[
+        Literal[
+            "waiting",
+            "begun",
+            "stopping",
+            "sending",
+            "changing",
+            "starting",
+            "done",
+            "refused",
+            "rolled-back",
+            "failed",
+            "withdrawn",
+        ]
+    ]
+    asked_by: Person | None = None
+    ended_at: datetime | None = None
+    forced: bool = False
+    outcome: (
+        Open[
+            Literal[
+                "waiting",
+                "begun",
+                "stopping",
+                "sending",
+                "changing",
+                "starting",
+                "done",
+                "refused",
+                "rolled-back",
+                "failed",
+                "withdrawn",
+            ]
+        ]
+        | None
+    ) = None
+    reason: str = ""
+    spec: dict[str, Any] | None = None
+    stops_fleet: bool = False
+
+
+class ClusterView(Answer):
+    """A cluster."""
+
+    created_at: datetime
+    generation: int
+    status: (
+        Open[
+            Literal[
+                "Pending",
+                "Creating",
+                "InService",
+                "Ready",
+                "Updating",
+                "Stopped",
+                "Failed",
+                "Deleting",
+                "Deleted",
+            ]
+        ]
+        | Open[Literal["Releasing", "Released"]]
+    )
+    updated_at: datetime
+    adoption: Adoption | None = None
+    arn: str | None = None
+    change: ClusterChange | None = None
+    created_by: Person | None = None
+    delete_forced: bool = False
+    delete_requested_at: datetime | None = None
+    deleted_by: Person | None = None
+    labels: dict[str, str] = Field(default_factory=dict)
+    last_heartbeat_at: datetime | None = None
+    last_used_at: datetime | None = None
+    name: str = ""
+    owner_run: str | None = None
+    problem: Problem | None = None
+    ready_at: datetime | None = None
+    shared_with: list[str] = Field(default_factory=list)
+    spec: dict[str, Any] = Field(default_factory=dict)
+    tries: list[CapacityTry] = Field(default_factory=list)
+    warnings: list[str] = Field(default_factory=list)
+
+
 class ClusterNode(Answer):
     """A node: backend state, Slurm state and the newest sample joined."""
 
@@ -219,6 +496,14 @@ class BatchView(Answer):
 
     failed: dict[str, str] = Field(default_factory=dict)
     successful: list[str] = Field(default_factory=list)
+
+
+class AdoptionPlanView(Answer):
+    """What an adoption would mean; nothing was done."""
+
+    policy: dict[str, Any] = Field(default_factory=dict)
+    roles: list[str] = Field(default_factory=list)
+    spec: dict[str, Any] = Field(default_factory=dict)
 
 
 class FilesystemExportView(Answer):
@@ -256,6 +541,7 @@ class FilesystemSummary(Answer):
     ]
     updated_at: datetime
     available_at: datetime | None = None
+    created_by: Person | None = None
     delete_requested_at: datetime | None = None
     dns_name: str = ""
     export: FilesystemExportView | None = None
@@ -263,6 +549,7 @@ class FilesystemSummary(Answer):
     mount_name: str = ""
     name: str = ""
     problem: Problem | None = None
+    shared_with: list[str] = Field(default_factory=list)
     spec: dict[str, Any] = Field(default_factory=dict)
     verified_export: FilesystemExportView | None = None
     vpc: str = ""
@@ -324,6 +611,7 @@ class FilesystemView(Answer):
     updated_at: datetime
     available_at: datetime | None = None
     clusters: list[str] = Field(default_factory=list)
+    created_by: Person | None = None
     delete_requested_at: datetime | None = None
     discard_reason: str = ""
     dns_name: str = ""
@@ -334,6 +622,7 @@ class FilesystemView(Answer):
     name: str = ""
     problem: Problem | None = None
     runs: list[str] = Field(default_factory=list)
+    shared_with: list[str] = Field(default_factory=list)
     spec: dict[str, Any] = Field(default_factory=dict)
     used_bytes: int | None = None
     verified_export: FilesystemExportView | None = None
@@ -364,11 +653,10 @@ class RunSummary(Answer):
 
     attempt_count: int
     created_at: datetime
-    generation: int
-    life: int
     status: Open[
         Literal[
             "Pending",
+            "Waiting",
             "Provisioning",
             "Submitting",
             "Running",
@@ -384,9 +672,11 @@ class RunSummary(Answer):
     updated_at: datetime
     cluster_deleted: bool = False
     cluster_name: str = ""
+    created_by: Person | None = None
     export: Export | None = None
     finished_at: datetime | None = None
     id: str = ""
+    labels: dict[str, str] = Field(default_factory=dict)
     name: str = ""
     opened_at: datetime | None = None
     outcome: Open[Literal["succeeded", "failed", "cancelled"]] | None = None
@@ -400,6 +690,13 @@ class RunPage(Answer):
 
     next_token: str | None = None
     runs: list[RunSummary] = Field(default_factory=list)
+
+
+class ArrayMember(Answer):
+    """Which member of which array a run is."""
+
+    index: int
+    id: str = ""
 
 
 class Attempt(Answer):
@@ -465,6 +762,7 @@ class RunView(Answer):
     status: Open[
         Literal[
             "Pending",
+            "Waiting",
             "Provisioning",
             "Submitting",
             "Running",
@@ -478,11 +776,15 @@ class RunView(Answer):
         ]
     ]
     updated_at: datetime
+    after_met_at: datetime | None = None
+    array: ArrayMember | None = None
     attempts: list[Attempt] = Field(default_factory=list)
+    cancelled_by: Person | None = None
     cluster_deleted: bool = False
     cluster_generation: int | None = None
     cluster_name: str = ""
     code: Code | None = None
+    created_by: Person | None = None
     directory_deleted_at: datetime | None = None
     excluded_nodes: list[str] = Field(default_factory=list)
     export: Export | None = None
@@ -491,6 +793,7 @@ class RunView(Answer):
     id: str = ""
     image_digest: str = ""
     incidents: list[Incident] = Field(default_factory=list)
+    labels: dict[str, str] = Field(default_factory=dict)
     latest: RunSample | None = None
     name: str = ""
     objects_prefix: str = ""
@@ -499,6 +802,8 @@ class RunView(Answer):
     owns_cluster: bool = False
     problem: Problem | None = None
     reason: str = ""
+    schedule: str = ""
+    shared_with: list[str] = Field(default_factory=list)
     spec: dict[str, Any] = Field(default_factory=dict)
     stopping_since: datetime | None = None
     sync: Sync | None = None
@@ -585,6 +890,69 @@ class OutputPage(Answer):
     urls_expire_at: datetime | None = None
 
 
+class FiringView(Answer):
+    """One time at which the schedule was due."""
+
+    at: datetime
+    outcome: Open[Literal["submitted", "skipped", "refused"]]
+    late: bool = False
+    reason: str = ""
+    run_id: str | None = None
+
+
+class ScheduleSummary(Answer):
+    """A schedule in a list, without its run's spec."""
+
+    created_at: datetime
+    overlap: Open[Literal["skip", "queue", "replace"]]
+    status: Open[Literal["Active", "Paused", "Deleted"]]
+    updated_at: datetime
+    created_by: Person | None = None
+    cron: str | None = None
+    last: FiringView | None = None
+    name: str = ""
+    next_at: datetime | None = None
+    rate: str | None = None
+    timezone: str = ""
+
+
+class SchedulePage(Answer):
+    """One page of schedules, newest first."""
+
+    next_token: str | None = None
+    schedules: list[ScheduleSummary] = Field(default_factory=list)
+
+
+class ScheduleSpec(Answer):
+    """When which run is submitted, and what happens while the one before it still trains."""
+
+    cron: str | None = None
+    name: str = ""
+    overlap: Open[Literal["skip", "queue", "replace"]] = "skip"
+    rate: str | None = None
+    run: dict[str, Any] = Field(default_factory=dict)
+    timezone: str = "UTC"
+
+
+class ScheduleView(Answer):
+    """A schedule, with the times that come and those that were."""
+
+    created_at: datetime
+    overlap: Open[Literal["skip", "queue", "replace"]]
+    spec: ScheduleSpec
+    status: Open[Literal["Active", "Paused", "Deleted"]]
+    updated_at: datetime
+    created_by: Person | None = None
+    cron: str | None = None
+    firings: list[FiringView] = Field(default_factory=list)
+    last: FiringView | None = None
+    name: str = ""
+    next_at: datetime | None = None
+    next_times: list[datetime] = Field(default_factory=list)
+    rate: str | None = None
+    timezone: str = ""
+
+
 class MissingObject(Answer):
     """An object that is to be PUT to `url`, with all of these headers and these very bytes."""
 
@@ -602,3 +970,11 @@ class Upload(Answer):
     id: str = ""
     missing: list[MissingObject] = Field(default_factory=list)
     missing_count: int = 0
+
+
+class WhoamiView(Answer):
+    """The signer of this request."""
+
+    person: Person
+    everybody_is_admin: bool = False
+    role: Open[Literal["viewer", "member", "admin"]] | None = None
