@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Literal
 
+from trainyard.domain.filesystem_records import Filesystem
+from trainyard.domain.records import Cluster, Run
 from trainyard_contracts.people import Person
 
 Order = Literal["newest", "oldest"]
@@ -73,22 +74,14 @@ class Wanted:
 EVERYTHING = Wanted()
 
 
-class Listed(Protocol):
-    """What a list looks at: the fields that runs, clusters and filesystems share."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def status(self) -> str: ...
-    @property
-    def created_at(self) -> datetime: ...
-    @property
-    def created_by(self) -> Person | None: ...
+#: What lists are of.
+Listed = Run | Cluster | Filesystem
 
 
 def matches(wanted: Wanted, record: Listed) -> bool:
     """Whether the record is one of those."""
-    labels: Mapping[str, str] = getattr(record, "labels", {})
+    labels = {} if isinstance(record, Filesystem) else record.labels
+    cluster = record.cluster_name if isinstance(record, Run) else record.name
     begins = wanted.begins
     return (
         (not wanted.statuses or record.status in wanted.statuses)
@@ -100,7 +93,7 @@ def matches(wanted: Wanted, record: Listed) -> bool:
             not wanted.name
             or (record.name == wanted.name if begins is None else record.name.startswith(begins))
         )
-        and (not wanted.cluster or getattr(record, "cluster_name", record.name) == wanted.cluster)
+        and (not wanted.cluster or cluster == wanted.cluster)
         and _by(wanted, record.created_by)
         and (wanted.since is None or record.created_at >= wanted.since)
         and (wanted.until is None or record.created_at < wanted.until)
