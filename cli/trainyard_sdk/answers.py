@@ -233,7 +233,7 @@ class AuditEntryView(Answer):
 
 
 class AuditPage(Answer):
-    """"""
+    """One page of changes, newest first."""
 
     entries: list[AuditEntryView] = Field(default_factory=list)
     next_token: str | None = None

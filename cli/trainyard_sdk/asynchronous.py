@@ -12,7 +12,15 @@ from types import TracebackType
 from typing import Any
 
 from . import downloads
-from .answers import Checkpoint, ClusterNode, Output, PlanView, RunSummary, TimelineEntry
+from .answers import (
+    Checkpoint,
+    ClusterNode,
+    ClusterSummary,
+    Output,
+    PlanView,
+    RunSummary,
+    TimelineEntry,
+)
 from .client import Client
 from .flows import async_driven, async_finished
 from .following import (
@@ -164,9 +172,8 @@ class AsyncTrainyard:
     async def cluster(self, name: str) -> AsyncCluster:
         return AsyncCluster(await asyncio.to_thread(self._trainyard.cluster, name))
 
-    async def clusters(self, *, at_most: int = 1000) -> list[AsyncCluster]:
-        found = await asyncio.to_thread(self._trainyard.clusters, at_most=at_most)
-        return [AsyncCluster(one) for one in found]
+    async def clusters(self, *, at_most: int = 1000) -> list[ClusterSummary]:
+        return await asyncio.to_thread(self._trainyard.clusters, at_most=at_most)
 
     async def __aenter__(self) -> AsyncTrainyard:
         return self

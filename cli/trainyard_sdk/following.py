@@ -57,8 +57,7 @@ def coming_back(words: str) -> Iterator[None]:
     try:
         yield
     except SdkError as error:
-        if words not in error.next_step:
-            error.next_step = f"{error.next_step.rstrip('. ')}. {words}".removeprefix(". ")
+        error.advise(words)
         raise
 
 

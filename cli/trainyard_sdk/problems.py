@@ -32,6 +32,11 @@ class SdkError(Exception):
         self._next_step = words
         self.__notes__ = [f"Next: {words}"] if words else []
 
+    def advise(self, words: str) -> None:
+        """Say that, too."""
+        if words not in self.next_step:
+            self.next_step = f"{self.next_step.rstrip('. ')}. {words}".removeprefix(". ")
+
     def as_json(self) -> dict[str, Any]:
         return {
             "code": self.code,

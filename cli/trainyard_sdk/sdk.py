@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import TracebackType
 
-from .answers import ClusterView, PlanView, RunSummary, RunView
+from .answers import ClusterSummary, ClusterView, PlanView, RunSummary, RunView
 from .client import Client
 from .connection import Connection
 from .following import PATIENCE_SECONDS, POLL_SECONDS, Pace
@@ -63,8 +63,9 @@ class Trainyard:
     def cluster(self, name: str) -> Cluster:
         return self._cluster(self.client.cluster(name))
 
-    def clusters(self, *, at_most: int = 1000) -> list[Cluster]:
-        return [self._cluster(found) for found in self.client.clusters(at_most=at_most)]
+    def clusters(self, *, at_most: int = 1000) -> list[ClusterSummary]:
+        """Newest first."""
+        return [ClusterSummary.read(one) for one in self.client.clusters(at_most=at_most)]
 
     def close(self) -> None:
         self.client.close()

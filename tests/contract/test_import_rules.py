@@ -24,7 +24,7 @@ IMPORTED = {
     *("signal",),  # the names of signals
     *("collections", "contextlib", "dataclasses", "datetime"),
     *("enum", "functools", "hashlib", "hmac", "itertools", "json", "math", "operator", "re"),
-    *("string", "types", "typing", "typing_extensions", "pydantic", "pydantic_core"),
+    *("string", "types", "typing", "typing_extensions", "unicodedata", "pydantic", "pydantic_core"),
     *("base64", "binascii", "zlib", "zoneinfo"),
     *("trainyard", "trainyard_contracts"),
 }

@@ -39,7 +39,7 @@ def submit(
     idempotency_key: Key = None,
 ) -> None:
     """Submit an array. A directory that run.job.workdir names is uploaded first, once."""
-    from ..upload.workdir import anchored
+    from trainyard_sdk.upload.workdir import anchored
 
     context, spec = context_of(typer_context), read_spec(file, "array")
     run, _ = prepared(context, anchored(spec["run"], file), dryrun=False)

@@ -32,7 +32,7 @@ def submit(
 
     All are looked at before the first is submitted.
     """
-    from ..upload.workdir import anchored
+    from trainyard_sdk.upload.workdir import anchored
 
     context = context_of(typer_context)
     specs = ordered(read_chain(file), file)

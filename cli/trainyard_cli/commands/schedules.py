@@ -39,7 +39,7 @@ def add(
     ],
 ) -> None:
     """Add a schedule. A directory that run.job.workdir names is uploaded first."""
-    from ..upload.workdir import anchored
+    from trainyard_sdk.upload.workdir import anchored
 
     context, spec = context_of(typer_context), read_spec(file, "schedule")
     run, _ = prepared(context, anchored(spec["run"], file), dryrun=False)

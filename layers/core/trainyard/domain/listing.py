@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from trainyard.domain.array_records import RunArray
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.records import Cluster, Run
+from trainyard.domain.schedule_records import Schedule
 from trainyard_contracts.people import Person
 
 Order = Literal["newest", "oldest"]
@@ -75,12 +77,12 @@ EVERYTHING = Wanted()
 
 
 #: What lists are of.
-Listed = Run | Cluster | Filesystem
+Listed = Run | Cluster | Filesystem | RunArray | Schedule
 
 
 def matches(wanted: Wanted, record: Listed) -> bool:
     """Whether the record is one of those."""
-    labels = {} if isinstance(record, Filesystem) else record.labels
+    labels = record.labels if isinstance(record, Run | Cluster) else {}
     cluster = record.cluster_name if isinstance(record, Run) else record.name
     begins = wanted.begins
     return (

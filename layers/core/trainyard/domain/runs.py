@@ -72,8 +72,8 @@ def left_on(run: Run, cluster: Cluster) -> bool:
 
 
 def same_filesystem(one: str, other: str) -> bool:
-    """Whether both name one, though specs of ParallelCluster have its id, and HyperPod's its DNS
-    name, which begins with the id, and its mount name.
+    """Whether both name one, though specs of one backend have its id, and those of another one its
+    DNS name, which begins with the id, and its mount name.
     """
     return one == other or any(
         re.fullmatch(r"fs-[0-9a-f]+", short) and long.startswith(f"{short}.")

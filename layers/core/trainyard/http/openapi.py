@@ -27,6 +27,9 @@ TAGS = {
     "clusters": "Clusters that runs use: their own, or one that stays",
     "filesystems": "Filesystems that clusters share and that outlive them",
     "nodes": "The nodes of a cluster",
+    "arrays": "Many runs of one spec, with other parameters each",
+    "schedules": "Runs that are submitted again and again, by a clock",
+    "people": "Who may change what, and who changed what",
     "uploads": "Directories that runs have as their working directory or data",
 }
 # The resolver documents its own answers to invalid requests, which this API replaces by problems.

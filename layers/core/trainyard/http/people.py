@@ -74,6 +74,8 @@ class AuditEntryView(View):
 
 
 class AuditPage(View):
+    """One page of changes, newest first."""
+
     entries: list[AuditEntryView]
     next_token: str | None = None
 

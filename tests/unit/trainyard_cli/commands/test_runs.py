@@ -189,8 +189,9 @@ def test_a_dry_run_compares_ways_by_prices_zones_and_what_their_backends_cannot_
 ) -> None:
     first = {"way": "ml.p5.48xlarge", "backend": "hyperpod", "hourlyUsd": 2.0, "expectedUsd": 6.0,
              "mostUsd": 48.0, "zones": ["us-east-1a", "us-east-1b"], "cannot": []}  # fmt: skip
-    other = {"way": "training-job: ml.p5.48xlarge", "backend": "training-job", "hourlyUsd": None,
-             "expectedUsd": None, "mostUsd": None, "zones": [], "cannot": ["No spares."]}  # fmt: skip
+    prices = dict.fromkeys(("hourlyUsd", "expectedUsd", "mostUsd"))
+    other = {"way": "training-job: ml.p5.48xlarge", "backend": "training-job", **prices,
+             "zones": [], "cannot": ["No spares."]}  # fmt: skip
     plan = {"operation": "CreateCluster", "backend": "hyperpod", "ways": [first, other, other]}
     api.answers["POST /v1/runs"] = (200, plan)
     _, out, _ = trainyard("run", "submit", spec, "--dryrun")
