@@ -93,8 +93,15 @@ class Update:
 TYPES: dict[str, Kind] = {}
 #: A resource of any other type stays as it is.
 UPDATES: dict[str, Update] = {}
-#: Only the functions that follow in the same update see a new one of these.
-ADDED = frozenset({"AWS::Lambda::LayerVersion"})
+#: What is there may refer to a new one of these, so an update makes them before it looks at the
+#: rest. One of an update that is refused then stays, and nothing uses it.
+ADDED = frozenset(
+    {
+        "AWS::Lambda::LayerVersion",
+        "AWS::IAM::Role",
+        "AWS::Scheduler::ScheduleGroup",
+    }
+)
 #: An update makes these once all else is found right.
 ADDED_LATE = frozenset({"AWS::Events::Rule", "AWS::Lambda::Permission", "AWS::CloudWatch::Alarm"})
 
@@ -155,6 +162,31 @@ def _table(maker: Maker, want: Wanted) -> Made:
     if p.get("PointInTimeRecoverySpecification"):
         backend.update_continuous_backups(name, p["PointInTimeRecoverySpecification"])
     return name, {"Arn": table.table_arn}
+
+
+@update_of("AWS::DynamoDB::Table", "AttributeDefinitions GlobalSecondaryIndexes")
+def _update_table(maker: Maker, want: Wanted, physical_id: str) -> Callable[[], object]:
+    """Another index, made of what is there. As on AWS, none that is there becomes another."""
+    p, backend = want.properties, maker.backend("dynamodb")
+    there = {index.name for index in backend.get_table(physical_id).global_indexes}
+    asked = {index["IndexName"]: index for index in p.get("GlobalSecondaryIndexes", [])}
+    if gone := sorted(there - set(asked)):
+        raise ValueError(f"the indexes {gone} would go; take the local cloud down and up")
+    new = [{"Create": index} for name, index in asked.items() if name not in there]
+
+    def change() -> None:
+        backend.update_table(
+            physical_id,
+            attr_definitions=p["AttributeDefinitions"],
+            global_index=new,
+            throughput={},
+            billing_mode="",
+            stream_spec={},
+            deletion_protection_enabled=None,
+            warm_throughput=None,
+        )
+
+    return change
 
 
 @resource(
