@@ -123,7 +123,7 @@ def test_calls_that_the_local_cloud_does_not_do_are_refused_in_words(local: dict
         ("ssm", "list_commands", {}),
         ("sagemaker", "list_notebook_instances", {}),
         ("sns", "publish", {"Message": "x", "TopicArn": "arn:aws:sns:us-east-1:123456789012:x"}),
-        ("iam", "list_users", {}),
+        ("iam", "list_groups", {}),
         ("s3", "put_bucket_acl", {"Bucket": local["bucket"] or "any", "ACL": "private"}),
         ("dynamodb", "list_backups", {}),
         (
