@@ -884,7 +884,7 @@ def test_an_update_runs_the_new_code_and_keeps_what_is_there(tmp_path: Path) -> 
         eventually("the flow succeeds", ended, 15)
 
         template.write_text(template.read_text().replace("gsi1", "gsi2").replace("welcome", "bye"))
-        refused = r"Table \(AWS::DynamoDB::Table\): .*GlobalSecondaryIndexes would change"
+        refused = r"Table \(AWS::DynamoDB::Table\): .*the indexes \['gsi1'\] would go"
         with pytest.raises(control.Unusable, match=refused):
             control.update(state_dir, template)
         assert greeting(local) == "welcome"

@@ -130,7 +130,8 @@ def test_a_run_goes_on_upon_the_static_node_beyond_it_when_one_is_lost(
         60,
     )
     log = cloud.log(cluster, "slurmctld")
-    assert log.count(f"node {lost} reason set to: Node start up") == 2, "it is replaced once"
+    launched = log.count(f"node {lost} reason set to: Static node maintenance")
+    assert launched == 2, "with the cluster, and once for the lost one"
     assert "Unable to resolve" not in log, "slurmctld would answer nobody for ten seconds"
 
 
