@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,10 @@ from demo.objects import Exported, differences, verify_export, weights
 from tests.conformance.adapter import Adapter
 from tests.support.system import Json, System, eventually
 
-STEPS = 60
+from trainyard_local.nodes import processes
+from trainyard_local.nodes.processes import Process
+
+STEPS = 120
 PROGRAM = ("--steps", str(STEPS), "--step-seconds", "0.1")
 Weights = dict[str, bytes]
 
@@ -67,6 +73,33 @@ class Stage:
             run_id, "a new checkpoint is whole", lambda _: len(self.system.whole(run_id)) > known
         )
         return run
+
+    @contextmanager
+    def standing_still(self, run: Json) -> Iterator[list[Json]]:
+        """Its whole checkpoints, newest first, while its ranks make no step and no further one.
+
+        Else a loaded machine would make some between what a story looks at and what it does.
+        """
+        ranks = [
+            process
+            for process in processes.matching(lambda env: env.get("TRAINYARD_RUN_ID") == run["id"])
+            if "LOCAL_RANK" in process.environment or processes.RANK_NAME.fullmatch(process.name)
+        ]
+        assert ranks, f"no rank of the run is there\n{self.story(run['id'])}"
+        _signal(ranks, signal.SIGSTOP)
+        try:
+            yield eventually("all checkpoints are known", lambda: self._settled(run), 60, poll=0.5)
+        finally:
+            _signal(ranks, signal.SIGCONT)
+
+    def _settled(self, run: Json) -> list[Json] | None:
+        """What is known, once it is what lies there, and stays so for a moment."""
+        there = self.backend.keeps(self.system, run)
+        known = self.system.whole(run["id"])
+        if not known or Path(known[0]["path"]).name != max(there, default=""):
+            return None
+        time.sleep(2)  # a save that had begun beside training ends meanwhile
+        return known if self.backend.keeps(self.system, run) == there else None
 
     # -- what must be true ------------------------------------------------------------------------
     def ended(self, run_id: str, status: str) -> Json:
@@ -122,3 +155,9 @@ class Stage:
 
     def until(self, run_id: str, what: str, condition: Callable[[Json], Any]) -> Json:
         return self.system.until(run_id, what, condition, 120)
+
+
+def _signal(ranks: Sequence[Process], number: signal.Signals) -> None:
+    for rank in ranks:
+        with suppress(ProcessLookupError):
+            os.kill(rank.pid, number)

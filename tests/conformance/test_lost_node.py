@@ -12,7 +12,9 @@ def test_a_run_that_loses_a_node_resumes_and_ends_as_if_nothing_had_happened(
     stage: Stage,
 ) -> None:
     run_id = stage.submit("lost")
-    stage.backend.lose_node(stage.system, stage.trains(run_id))
+    run = stage.trains(run_id)
+    with stage.standing_still(run):
+        stage.backend.lose_node(stage.system, run)
     run = stage.ended(run_id, "Succeeded")
     stage.resumed(run, "node-lost")
     assert run["attempts"][0]["outcome"] == "lost", stage.story(run_id)

@@ -13,9 +13,9 @@ def test_a_torn_checkpoint_is_reported_and_the_one_before_it_is_resumed_from(
 ) -> None:
     run_id = stage.submit("torn")
     run = stage.trains(run_id)
-    newest, before, *_ = stage.system.whole(run_id)
-    stage.backend.tear(stage.system, run, newest)
-    stage.backend.kill_worker(stage.system, run)
+    with stage.standing_still(run) as (newest, before, *_):
+        stage.backend.tear(stage.system, run, newest)
+        stage.backend.kill_worker(stage.system, run)
     run = stage.ended(run_id, "Succeeded")
     second = stage.resumed(run, "worker-process")
     assert second["resumedFrom"] == before["step"], stage.story(run_id)
