@@ -84,6 +84,7 @@ class Stage:
             process
             for process in processes.matching(lambda env: env.get("TRAINYARD_RUN_ID") == run["id"])
             if "LOCAL_RANK" in process.environment or processes.RANK_NAME.fullmatch(process.name)
+            if process.name not in processes.BESIDE_RANKS  # they end the save that has begun
         ]
         assert ranks, f"no rank of the run is there\n{self.story(run['id'])}"
         _signal(ranks, signal.SIGSTOP)
