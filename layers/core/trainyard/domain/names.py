@@ -46,9 +46,10 @@ def member_id(array: str, made_at: datetime, index: int) -> str:
     return derived_id("run", made_at, array, index)
 
 
-def scheduled_run_id(key: str, at: datetime) -> str:
-    """The run of one time of a schedule."""
-    return derived_id("run", at, key, at.isoformat())
+def scheduled_run_id(key: str, at: datetime, number: int = 0) -> str:
+    """A run of one time of a schedule; `number` is its place in the chain."""
+    place = (str(number),) if number else ()
+    return derived_id("run", at, key, at.isoformat(), *place)
 
 
 def cluster_for_run(spec_name: str, run: str) -> str:

@@ -21,11 +21,19 @@ class Firing(Record):
 
     at: datetime = Field(description="when it was due, whenever that was noticed")
     outcome: Literal["submitted", "skipped", "refused"]
-    run_id: str | None = None
+    run_id: str | None = Field(default=None, description="the first of its runs")
+    run_ids: list[str] = Field(
+        default_factory=list, description="all of its runs; empty: of an older version"
+    )
     reason: str = ""
     late: bool = Field(
         default=False, description="EventBridge Scheduler did not say it in time; the sweep did"
     )
+
+    @property
+    def runs(self) -> list[str]:
+        """All of its runs, also where an older version kept one only."""
+        return self.run_ids or ([self.run_id] if self.run_id is not None else [])
 
 
 class Schedule(Record):
@@ -55,7 +63,9 @@ class Schedule(Record):
         return f"{self.name}/{self.generation}/{self.created_at.isoformat()}"
 
     @property
-    def last_run(self) -> str | None:
-        """The newest run that it submitted."""
-        runs = [firing.run_id for firing in self.firings if firing.run_id is not None]
-        return runs[-1] if runs else None
+    def last_runs(self) -> list[str]:
+        """The runs that it submitted last, in their order."""
+        for firing in reversed(self.firings):
+            if firing.runs:
+                return firing.runs
+        return []

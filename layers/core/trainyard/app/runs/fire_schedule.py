@@ -1,11 +1,12 @@
-"""A schedule is due: submit its run, or say why not.
+"""A schedule is due: submit its runs, or say why not.
 
-The run's id follows from the schedule and the time, so that a time which comes twice, from the
-sweep and from EventBridge Scheduler, has one run.
+The runs' ids follow from the schedule and the time, so that a time which comes twice, from the
+sweep and from EventBridge Scheduler, has its runs once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from trainyard.app.runs.cancel_run import cancel_run
@@ -15,7 +16,6 @@ from trainyard.domain.errors import RunFinished, RunNotFound, TrainyardError
 from trainyard.domain.records import Run
 from trainyard.domain.schedule_records import Firing, Schedule
 from trainyard.ports import Ports
-from trainyard_contracts.specs import RunSpec
 
 
 def fire_schedule(ports: Ports, name: str, generation: int, at: datetime, *, late: bool) -> Firing:
@@ -33,45 +33,59 @@ def fire_schedule(ports: Ports, name: str, generation: int, at: datetime, *, lat
 
 def _fired(ports: Ports, schedule: Schedule, at: datetime) -> Firing:
     before, overlap = _active(ports, schedule), schedule.spec.overlap
-    spec = schedule.spec.run
-    if before is not None and (reason := _left_out(before, overlap)):
+    if before and (reason := _left_out(before, schedule, overlap)):
         return Firing(at=at, outcome="skipped", reason=reason)
-    if before is not None:
-        if overlap == "replace":
-            _cancel(ports, before)
-        spec = spec.changed(after=[before.id], after_policy="end")
-    return _submitted(ports, schedule, spec, at)
+    if overlap == "replace":
+        for run in reversed(before):  # what follows first: it shall not end by its parent's end
+            _cancel(ports, run)
+    return _submitted(ports, schedule, [run.id for run in before], at)
 
 
-def _left_out(before: Run, overlap: str) -> str:
+def _left_out(before: Sequence[Run], schedule: Schedule, overlap: str) -> str:
     """Why there is no run; '' where there is one."""
+    first = before[0]
     if overlap == "skip":
-        return f"Run {before.id} of an earlier time is {before.status}."
-    if overlap == "queue" and before.status == "Waiting":
-        return f"Run {before.id} of an earlier time waits already."
+        return f"Run {first.id} of an earlier time is {first.status}."
+    if overlap == "queue" and first.id == schedule.last_runs[0] and first.status == "Waiting":
+        return f"Run {first.id} of an earlier time waits already."
     return ""
 
 
-def _submitted(ports: Ports, schedule: Schedule, spec: RunSpec, at: datetime) -> Firing:
-    run_id = names.scheduled_run_id(schedule.key, at)
+def _submitted(ports: Ports, schedule: Schedule, before: Sequence[str], at: datetime) -> Firing:
+    chain = schedule.spec.chain
+    ids = {
+        spec.name: names.scheduled_run_id(schedule.key, at, number)
+        for number, spec in enumerate(chain)
+    }
+    run_ids = list(ids.values())
+    specs = {ids[spec.name]: spec.with_ids(ids, before) for spec in chain}
     try:
-        submit_scheduled(ports, spec, run_id=run_id, schedule=schedule.name, by=schedule.created_by)
+        submit_scheduled(ports, specs, schedule=schedule.name, by=schedule.created_by)
     except TrainyardError as refused:
         if refused.retryable:
             raise
+        # A process that died here may have made the first of them.
+        for run in reversed(_going(ports, run_ids)):
+            _cancel(ports, run)
         return Firing(at=at, outcome="refused", reason=refused.detail[:1000])
-    return Firing(at=at, outcome="submitted", run_id=run_id)
+    return Firing(at=at, outcome="submitted", run_id=run_ids[0], run_ids=run_ids)
 
 
-def _active(ports: Ports, schedule: Schedule) -> Run | None:
-    """Its newest run, while that goes on."""
-    if schedule.last_run is None:
-        return None
-    try:
-        run = ports.runs.get(schedule.last_run)
-    except RunNotFound:
-        return None
-    return None if run.terminal else run
+def _active(ports: Ports, schedule: Schedule) -> list[Run]:
+    """Those of its newest runs that go on."""
+    return _going(ports, schedule.last_runs)
+
+
+def _going(ports: Ports, run_ids: Sequence[str]) -> list[Run]:
+    found = []
+    for run_id in run_ids:
+        try:
+            run = ports.runs.get(run_id)
+        except RunNotFound:
+            continue
+        if not run.terminal:
+            found.append(run)
+    return found
 
 
 def _cancel(ports: Ports, run: Run) -> None:
