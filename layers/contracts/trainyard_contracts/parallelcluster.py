@@ -27,8 +27,8 @@ NEW_AT_MOST = {"fsx": 1, "efs": 1, "ebs": 5}
 EXISTING_AT_MOST = {"fsx": 20, "efs": 20, "ebs": 5}
 #: ParallelCluster takes 60. A run's own cluster gets a hyphen and six letters of the run's id.
 NAME_AT_MOST = 53
-#: Fields that an update may change, as far as ParallelCluster lets it; `region` may be named or left
-#: out, and is the stack's.
+#: Fields that an update may change, as far as ParallelCluster lets it; `region` may be named or
+#: left out, and is the stack's.
 CHANGEABLE = frozenset({
     "queues", "image", "head_node", "login_nodes", "iam_policies", "idle_limit_seconds",
     "update_while_used", "region",
