@@ -37,6 +37,11 @@ def derived_id(kind: str, at: datetime, *parts: object) -> str:
     return f"{kind}-{digits}"
 
 
+def same_moment(one: str, other: str) -> bool:
+    """Whether two ids were made for the same millisecond, as all runs of one firing are."""
+    return one.rpartition("-")[2][:10] == other.rpartition("-")[2][:10]
+
+
 def array_id(ulid: str) -> str:
     return f"arr-{ulid.lower()}"
 
