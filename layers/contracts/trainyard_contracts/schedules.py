@@ -44,13 +44,14 @@ class ChainedRun(RunSpec):
         """The spec of one time, with ids in the place of names.
 
         One that follows no other of its time begins after the runs `before`, however they ended.
+        These are given oldest first; of several times the newer ones wait for the older ones.
         """
         spec = self.changed(
             after=[ids[name] for name in self.after],
             inputs=[_with_id(one, ids) for one in self.inputs],
         )
         if before and not self.after:
-            spec = spec.changed(after=list(before), after_policy="end")
+            spec = spec.changed(after=list(before[:MOST_RUNS]), after_policy="end")
         return read_stored(RunSpec, spec.model_dump_json(by_alias=True))
 
 

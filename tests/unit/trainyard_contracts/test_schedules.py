@@ -56,5 +56,8 @@ def test_one_run_is_a_chain_of_one() -> None:
 def test_a_chain_has_so_many_runs_that_the_next_one_can_wait_for_all() -> None:
     runs = [of(f"run-{number}") for number in range(MOST_RUNS + 1)]
     chain(*runs[:-1])[0].with_ids({"run-0": FIRST}, [f"run-{n:026d}" for n in range(MOST_RUNS)])
+    several_times = [f"run-{number:026d}" for number in range(3 * MOST_RUNS)]
+    begins = chain(*runs[:-1])[0].with_ids({"run-0": FIRST}, several_times)
+    assert begins.after == several_times[:MOST_RUNS]
     with pytest.raises(ValidationError, match="runs"):
         chain(*runs)
