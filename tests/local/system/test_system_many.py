@@ -11,6 +11,8 @@ from typing import Any
 import httpx
 from tests.support.system import ENDED, Json, System, eventually, light_job, total
 
+from trainyard_sdk.problems import ApiProblem
+
 #: Adds its argument to what the run before it left, and leaves the sum.
 ADD = """
 import json, os, pathlib, sys
@@ -161,7 +163,18 @@ def next_night(system: System, name: str) -> list[str]:
     firing = eventually(f"{name} fires", fired, 60)
     assert datetime.fromisoformat(firing["at"]) == datetime.fromisoformat(due)
     assert firing["outcome"] == "submitted", firing
+    for run_id in firing["runIds"]:  # the schedule names them before they are made
+        eventually(f"{run_id} is there", lambda run_id=run_id: _there(system, run_id), 60)
     return list(firing["runIds"])
+
+
+def _there(system: System, run_id: str) -> bool:
+    try:
+        system.api.run(run_id)
+    except ApiProblem as problem:
+        assert problem.status == 404, problem
+        return False
+    return True
 
 
 def _set_clock(system: System, due: str) -> None:
