@@ -145,7 +145,7 @@ DESCRIPTIONS = {
     "warnings": "what could surprise who asked for it",
     "zone": "the availability zone's id; empty until it is known",
     "MetricsView.nodes": "samples of each node by Slurm's name, oldest first",
-    "NodeList.nodes": "all nodes of the cluster",
+    "NodeList.nodes": "one page of nodes, by group and instance",
     "PlanView.files": "sizes in bytes of the files that would be sent, by name",
     "ProblemDetails.status": "HTTP status of the answer",
     "ProblemDetails.type": "a URN that ends with the code",
@@ -159,7 +159,7 @@ SUMMARIES = {
     "EventPage": "One page of a run's timeline.",
     "FilesystemPage": "One page of filesystems.",
     "JsonValue": "Any JSON value.",
-    "NodeList": "The nodes of a cluster.",
+    "NodeList": "One page of the nodes of a cluster.",
     "OutputPage": "One page of what a run's export holds.",
     "RunPage": "One page of runs.",
 }
