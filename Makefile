@@ -15,7 +15,7 @@ BENCHES := $(filter-out __init__ figures recovery backends plain_% llm_jobs llm_
 	$(ALL_BENCHES))
 
 .PHONY: help setup setup-trainers demo test test-unit test-machines machine-image \
-	test-parallelcluster test-conformance test-often check bench bench-recovery bench-backends \
+	test-parallelcluster test-conformance test-often check docs bench bench-recovery bench-backends \
 	bench-trainers wheels lock clean
 
 help: ## this list
@@ -73,6 +73,11 @@ test-often: setup-trainers ## real processes 20 times: what failed how often (TE
 
 check: setup ## format, lint, types, import rules, generated files, SAM and ASL
 	@$(BIN)/python scripts/check.py
+
+docs: ## the pages as a site with a search, in build/docs/site; links and anchors are checked
+	@if [ -z "$(PYTHON)" ]; then echo "docs: Python 3.11 or newer is needed" >&2; exit 1; fi
+	@$(PYTHON) scripts/setup.py docs
+	@.venv-docs/bin/python scripts/docs.py
 
 bench: setup ## every measurement in bench/ but those of recovery and of the trainers
 	@for name in $(BENCHES); do echo "== $$name"; $(BIN)/python -m bench.$$name || exit 1; done

@@ -6,10 +6,12 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
+from tests.support.memory import Died
 from tests.support.spec_parts import cluster_spec
 from tests.support.story import Story, make_cluster, run_spec
 
 from trainyard.app.machines.steps import run_step
+from trainyard.app.runs import fire_schedule as fire_module
 from trainyard.app.runs.schedules import (
     create_schedule,
     delete_schedule,
@@ -19,7 +21,7 @@ from trainyard.app.runs.schedules import (
 from trainyard.domain import schedules
 from trainyard.domain.errors import ScheduleExists
 from trainyard.domain.records import Run
-from trainyard.domain.schedule_records import Schedule
+from trainyard.domain.schedule_records import MOST_FIRINGS, Schedule
 from trainyard_contracts.schedules import ScheduleSpec
 
 NAME = "nightly"
@@ -239,3 +241,125 @@ def test_a_rate_is_counted_from_its_creation() -> None:
     times = list(schedules.next_times(stored(story), story.world.clock.now(), 2))
     assert times == [created + timedelta(hours=6), created + timedelta(hours=12)]
     assert times[0].tzinfo == timezone.utc
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("line", range(1, 16))
+def test_no_schedule_is_left_wherever_its_creation_and_its_deletion_die(
+    line: int, after: bool
+) -> None:
+    for victim in (create_schedule, delete_schedule):
+        story = Story()
+        make_cluster(story)
+        ports = story.world.ports
+        if victim is delete_schedule:
+            create_schedule(ports, nightly())
+        story.world.fuse.arm(line, after=after)
+        try:
+            victim(ports, nightly() if victim is create_schedule else NAME)  # type: ignore[operator]
+        except Died:
+            pass
+        story.world.fuse.arm(None)
+        if NAME not in story.world.schedules.stored:
+            assert story.world.scheduler.there == {}
+            continue
+        delete_schedule(ports, NAME)
+        assert story.world.scheduler.there == {}
+        story.sweep()
+        story.pass_time(1300)
+        story.sweep()
+        assert story.world.schedules.active() == []
+
+
+def test_a_process_that_places_a_schedule_after_its_deletion_and_dies_leaves_nothing() -> None:
+    story = with_schedule()
+    late = stored(story)
+    delete_schedule(story.world.ports, NAME)
+    story.world.scheduler.place(late, None)
+    story.pass_time(1300)
+    story.sweep()
+    assert story.world.scheduler.there == {}
+    assert story.world.schedules.active() == []
+
+
+def test_a_schedule_that_was_left_is_removed_once_it_fires() -> None:
+    story = with_schedule()
+    late = stored(story)
+    delete_schedule(story.world.ports, NAME)
+    story.pass_time(1300)
+    story.sweep()
+    story.world.scheduler.place(late, None)
+    assert fired(story, next_night_of(late))["outcome"] == "skipped"
+    story.sweep()
+    assert story.world.scheduler.there == {}
+
+
+def next_night_of(schedule: Schedule) -> datetime:
+    due = schedules.due_after(schedule, schedule.since)
+    assert due is not None
+    return due
+
+
+def test_a_schedule_that_is_missing_at_its_service_is_placed_again_when_it_is_late() -> None:
+    story = with_schedule()
+    story.world.scheduler.remove(NAME)
+    next_night(story)
+    story.pass_time(360)
+    story.sweep()
+    assert len(runs(story)) == 1
+    assert NAME in story.world.scheduler.there
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("line", range(1, 30))
+def test_a_night_whose_firing_died_is_known_to_the_next_one(line: int, after: bool) -> None:
+    story = with_schedule()
+    story.world.fuse.arm(line, after=after)
+    try:
+        fired(story, next_night(story))
+    except Died:
+        pass
+    story.world.fuse.arm(None)
+    story.rest()
+    fired(story, next_night(story))
+    story.sweep()
+    assert len([run for run in runs(story) if not run.terminal]) == 1
+    story.pass_time(61)
+    story.sweep()
+    assert [run.status for run in runs(story)] == ["Submitting"]
+
+
+def test_a_queued_run_that_is_cancelled_does_not_hide_the_one_that_trains() -> None:
+    story = with_schedule(overlap="queue")
+    first = fired(story, next_night(story))["runId"]
+    second = fired(story, next_night(story))["runId"]
+    story.cancel(second)
+    story.rest()
+    third = fired(story, next_night(story))["runId"]
+    assert story.world.runs.stored[third].status == "Waiting"
+    story.run_id = first
+    story.training()
+    story.end(lastStep=20)
+    assert story.world.runs.stored[third].status == "Submitting"
+
+
+def test_replace_waits_for_each_run_that_is_still_being_cancelled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    story = with_schedule(overlap="replace", cron="*/5 * * * *")
+    story.run_id = first = fired(story, next_night(story))["runId"]
+    story.training()
+    monkeypatch.setattr(fire_module, "cancel_run", lambda ports, run_id: None)
+    second = fired(story, next_night(story))["runId"]
+    third = fired(story, next_night(story))["runId"]
+    assert story.world.runs.stored[third].spec.after == [first, second]
+    assert story.world.runs.stored[third].status == "Waiting"
+
+
+def test_a_run_that_goes_on_is_known_after_more_skipped_nights_than_are_kept() -> None:
+    story = with_schedule(cron="*/5 * * * *")
+    first = fired(story, next_night(story))["runId"]
+    for _ in range(MOST_FIRINGS + 2):
+        assert fired(story, next_night(story))["outcome"] == "skipped"
+    assert first not in [one.run_id for one in stored(story).firings]
+    assert len(runs(story)) == 1

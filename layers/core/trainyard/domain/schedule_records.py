@@ -14,6 +14,8 @@ from trainyard_contracts.schedules import ScheduleSpec
 ScheduleStatus = Literal["Active", "Paused", "Deleted"]
 #: The newest so many are kept.
 MOST_FIRINGS = 50
+#: As `placed`: nobody knows what EventBridge Scheduler has.
+UNKNOWN = "?"
 
 
 class Firing(Record):
@@ -23,6 +25,13 @@ class Firing(Record):
     outcome: Literal["submitted", "skipped", "refused"]
     run_id: str | None = None
     reason: str = ""
+    after: list[str] = Field(
+        default_factory=list, description="runs of earlier times that went on then"
+    )
+    made: bool = Field(
+        default=True,
+        description="false: this record names the run, which is made after it was written",
+    )
     late: bool = Field(
         default=False, description="EventBridge Scheduler did not say it in time; the sweep did"
     )
@@ -44,7 +53,16 @@ class Schedule(Record):
         "a pause, or the newest firing"
     )
     placed: str = Field(
-        default="", description="what EventBridge Scheduler was asked for last; '': nothing"
+        default="",
+        description="what EventBridge Scheduler was asked for last; '': nothing; '?': it may have "
+        "anything",
+    )
+    closed: bool = Field(
+        default=False,
+        description="it is deleted, and nobody can be left who began to place it before",
+    )
+    going: list[str] = Field(
+        default_factory=list, description="its runs that were not over at the newest firing"
     )
     firings: list[Firing] = Field(default_factory=list)
     body_hash: str = ""
@@ -53,6 +71,12 @@ class Schedule(Record):
     def key(self) -> str:
         """Of this very life of the name; runs have their ids by it."""
         return f"{self.name}/{self.generation}/{self.created_at.isoformat()}"
+
+    @property
+    def over(self) -> bool:
+        """Nothing is left to be done for it."""
+        made = all(firing.made for firing in self.firings)
+        return self.status == "Deleted" and not self.placed and self.closed and made
 
     @property
     def last_run(self) -> str | None:

@@ -12,6 +12,9 @@ from trainyard_contracts.cron import Cron, Rate, zone_of
 GRACE = timedelta(minutes=5)
 #: Where a missed time is looked for first.
 LOOK_BACK = timedelta(hours=2)
+#: A process that began to place a schedule before it was deleted is dead after this: Lambda ends
+#: each at 15 minutes.
+STRAGGLERS = timedelta(minutes=20)
 
 
 def minute_of(moment: datetime) -> datetime:
@@ -64,8 +67,18 @@ def is_new(schedule: Schedule, at: datetime) -> bool:
 
 
 def fired(schedule: Schedule, firing: Firing) -> Schedule:
+    new = [firing.run_id] if firing.run_id is not None else []
     return schedule.changed(
-        firings=[*schedule.firings, firing][-MOST_FIRINGS:], since=max(schedule.since, firing.at)
+        firings=[*schedule.firings, firing][-MOST_FIRINGS:],
+        since=max(schedule.since, firing.at),
+        going=[*firing.after, *new],
+    )
+
+
+def made(schedule: Schedule, firing: Firing) -> Schedule:
+    """With what became of a firing that was recorded before its run was made."""
+    return schedule.changed(
+        firings=[firing if one.at == firing.at else one for one in schedule.firings]
     )
 
 
