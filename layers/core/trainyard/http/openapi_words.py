@@ -166,6 +166,7 @@ SUMMARIES = {
 _RUN, _TIME = "run-01jd0000000000000000000000", "2026-11-20T20:00:00Z"
 #: By the field's name, where its type alone gives none that means something.
 EXAMPLES: Mapping[str, Any] = {
+    "region": "us-east-1",
     "address": "10.0.0.12",
     "agent": "linked",
     "arn": "arn:aws:sagemaker:us-east-1:111122223333:cluster/abcdefghijkl",
