@@ -67,16 +67,15 @@ def is_new(schedule: Schedule, at: datetime) -> bool:
 
 
 def fired(schedule: Schedule, firing: Firing) -> Schedule:
-    new = [firing.run_id] if firing.run_id is not None else []
     return schedule.changed(
         firings=[*schedule.firings, firing][-MOST_FIRINGS:],
         since=max(schedule.since, firing.at),
-        going=[*firing.after, *new],
+        going=[*firing.after, *firing.runs],
     )
 
 
 def made(schedule: Schedule, firing: Firing) -> Schedule:
-    """With what became of a firing that was recorded before its run was made."""
+    """With what became of a firing that was recorded before its runs were made."""
     return schedule.changed(
         firings=[firing if one.at == firing.at else one for one in schedule.firings]
     )

@@ -221,6 +221,19 @@ def start_cluster(ports: Ports, cluster: Cluster) -> None:
     )
 
 
+def ask_teardown(ports: Ports, cluster: Cluster) -> None:
+    """Start the machine that deletes the cluster, now or once an earlier one has ended.
+
+    One that runs may be about to end without a deletion ("blocked"). The record says that another
+    was asked for, and the sweep begins it.
+    """
+    name = names.cluster_execution(cluster.name, cluster.generation, cluster.machine_tries)
+    ending = cluster.status != "Deleting" and not cluster.delete_asked
+    if ending and ports.executions.status("teardown", name) == "RUNNING":
+        cluster = ports.clusters.put(cluster.changed(delete_asked=True))
+    start_teardown(ports, cluster)
+
+
 def start_teardown(ports: Ports, cluster: Cluster) -> None:
     """Start the machine that deletes the cluster, unless it runs.
 

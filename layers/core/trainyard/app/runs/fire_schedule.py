@@ -1,8 +1,8 @@
-"""A schedule is due: submit its run, or say why not.
+"""A schedule is due: submit its runs, or say why not.
 
-The run's id follows from the schedule and the time, and the record names the run before it is
-made. So a time which comes twice, from the sweep and from EventBridge Scheduler, has one run, and
-the next time knows of it wherever a process died.
+The runs' ids follow from the schedule and the time, and the record names the runs before they are
+made. So a time which comes twice, from the sweep and from EventBridge Scheduler, has its runs once,
+and the next time knows of them wherever a process died.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def fire_schedule(ports: Ports, name: str, generation: int, at: datetime, *, lat
 
 
 def with_runs(ports: Ports, schedule: Schedule) -> Schedule:
-    """Make each run that a firing names and that is not there yet. Again changes nothing.
+    """Make the runs that a firing names and that are not there yet. Again changes nothing.
 
     Raises RetryableError, ConflictError.
     """
@@ -50,59 +50,71 @@ def with_runs(ports: Ports, schedule: Schedule) -> Schedule:
 
 
 def _decided(ports: Ports, schedule: Schedule, at: datetime) -> Firing:
-    """What becomes of this time. It is stored before the run is made, so there is one answer."""
-    going = _going(ports, schedule)
+    """What becomes of this time. It is stored before a run is made, so there is one answer."""
+    going = _going(ports, [*schedule.going, *schedule.last_runs])
     after = [run.id for run in going]
     if reason := _left_out(going, schedule.spec.overlap):
         return Firing(at=at, outcome="skipped", reason=reason, after=after)
-    run_id = names.scheduled_run_id(schedule.key, at)
-    return Firing(at=at, outcome="submitted", run_id=run_id, after=after, made=False)
+    run_ids = list(_ids(schedule, at).values())
+    return Firing(
+        at=at, outcome="submitted", run_id=run_ids[0], run_ids=run_ids, after=after, made=False
+    )
+
+
+def _ids(schedule: Schedule, at: datetime) -> dict[str, str]:
+    """The ids of this time's runs by the names in the spec, in the chain's order."""
+    return {
+        spec.name: names.scheduled_run_id(schedule.key, at, number)
+        for number, spec in enumerate(schedule.spec.chain)
+    }
 
 
 def _left_out(going: Sequence[Run], overlap: str) -> str:
     """Why there is no run; '' where there is one."""
-    if overlap == "skip" and going:
-        return f"Run {going[-1].id} of an earlier time is {going[-1].status}."
-    waiting = next((run for run in going if run.status == "Waiting"), None)
-    if overlap == "queue" and waiting is not None:
-        return f"Run {waiting.id} of an earlier time waits already."
+    if not going:
+        return ""
+    newest = next(run for run in going if names.same_moment(run.id, going[-1].id))
+    if overlap == "skip":
+        return f"Run {newest.id} of an earlier time is {newest.status}."
+    if overlap == "queue" and not names.same_moment(going[0].id, newest.id):
+        return f"Run {newest.id} of an earlier time waits already."
     return ""
 
 
 def _submitted(ports: Ports, schedule: Schedule, firing: Firing) -> Firing:
-    run_id, spec = firing.run_id, schedule.spec.run
-    assert run_id is not None, firing  # else it would be made
     if schedule.spec.overlap == "replace":
-        for before in firing.after:
+        for before in reversed(firing.after):  # what follows first: its parent's end is no news
             _cancel(ports, before)
-    if firing.after:
-        spec = spec.changed(after=firing.after, after_policy="end")
+    ids = _ids(schedule, firing.at)
+    specs = {ids[one.name]: one.with_ids(ids, firing.after) for one in schedule.spec.chain}
     try:
-        submit_scheduled(ports, spec, run_id=run_id, schedule=schedule.name, by=schedule.created_by)
+        submit_scheduled(ports, specs, schedule=schedule.name, by=schedule.created_by)
     except TrainyardError as refused:
         if refused.retryable:
             raise
+        # A process that died here may have made the first of them.
+        for run in reversed(_going(ports, list(specs))):
+            _cancel(ports, run.id)
         reason = refused.detail[:1000]
-        return firing.changed(outcome="refused", run_id=None, reason=reason, made=True)
+        return firing.changed(outcome="refused", run_id=None, run_ids=[], reason=reason, made=True)
     return firing.changed(made=True)
 
 
-def _going(ports: Ports, schedule: Schedule) -> list[Run]:
-    """Each of its runs that goes on, oldest first.
+def _going(ports: Ports, run_ids: Sequence[str]) -> list[Run]:
+    """Those of the runs that are there and go on, oldest first.
 
     One that waits may have been cancelled while the one before it still trains, and firings that
     were skipped push older ones out of the record.
     """
-    last = [schedule.last_run] if schedule.last_run is not None else []
-    found = [_run(ports, run_id) for run_id in dict.fromkeys([*schedule.going, *last])]
-    return [run for run in found if run is not None and not run.terminal]
-
-
-def _run(ports: Ports, run_id: str) -> Run | None:
-    try:
-        return ports.runs.get(run_id)
-    except RunNotFound:
-        return None
+    found = []
+    for run_id in dict.fromkeys(run_ids):
+        try:
+            run = ports.runs.get(run_id)
+        except RunNotFound:
+            continue
+        if not run.terminal:
+            found.append(run)
+    return found
 
 
 def _cancel(ports: Ports, run_id: str) -> None:

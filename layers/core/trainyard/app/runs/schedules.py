@@ -30,11 +30,11 @@ def create_schedule(ports: Ports, spec: ScheduleSpec, *, by: Person | None = Non
     submit_run raises.
     """
     now, asked = ports.clock.now(), _hash(spec)
-    run = spec.run
-    cluster = check_cluster(ports, run)
-    check_code(ports, run)
-    check_start(ports, run, cluster)
-    check_inputs(ports, run)
+    for run in spec.chain:
+        cluster = check_cluster(ports, run)
+        check_code(ports, run)
+        check_start(ports, run, cluster)
+        check_inputs(ports, run)
     made = Schedule(
         name=spec.name,
         spec=spec,
