@@ -10,6 +10,7 @@ import typer
 
 from trainyard_sdk.version import version
 
+from . import examples
 from .commands import completion as shells
 from .commands import job_faults
 from .commands.adoption import adopt, release
@@ -66,6 +67,7 @@ app.command()(whoami)
 app.command()(audit)
 app.command()(doctor)
 app.command()(first_light)
+examples.add_to(app)
 
 
 def _print_version(wanted: bool) -> None:
