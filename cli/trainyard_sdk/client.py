@@ -392,7 +392,8 @@ class Client:
     # Nodes
 
     def nodes(self, cluster: str) -> list[Json]:
-        return list(self._call("GET", f"/v1/clusters/{_segment(cluster)}/nodes")["nodes"])
+        """By group and instance."""
+        return self._all(f"/v1/clusters/{_segment(cluster)}/nodes", "nodes", {"limit": "1000"})
 
     def replace_node(self, cluster: str, instance_id: str) -> Json:
         """{successful, failed}."""

@@ -197,7 +197,8 @@ def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
             f"no cluster is named '{spec.cluster.name}'; "
             "list clusters with 'trainyard cluster ls' (GET /v1/clusters), or give cluster.spec",
         )
-        raise ClusterNotFound(missing.detail, errors=[field]) from None
+        named = ClusterNotFound(missing.detail, errors=[field]).of_name(spec.cluster.name)
+        raise named from None
     going = cluster.status in ("Failed", "Deleting", "Deleted")
     if going and next_try(cluster, ports.clock.now()) is None:
         raise ClusterInUse(
