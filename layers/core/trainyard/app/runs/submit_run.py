@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 
+from trainyard.app.clusters import buckets
 from trainyard.app.clusters.cluster_use import resting, stays_stopped
 from trainyard.app.clusters.create_cluster import check_archive, check_spec
 from trainyard.app.filesystems import reached
@@ -148,7 +149,11 @@ def _of_its_cluster(ports: Ports, spec: RunSpec) -> list[str]:
     return [
         words
         for one in given
-        for words in (*filesystem_warnings(ports, one), *reached.warnings(ports, one))
+        for words in (
+            *filesystem_warnings(ports, one),
+            *reached.warnings(ports, one),
+            *buckets.warnings(ports, one),
+        )
     ]
 
 
