@@ -58,7 +58,8 @@ def test_a_run_costs_from_its_cluster_s_creation_to_its_deletion() -> None:
     found = cost(story)
     bill = HOURLY * sum(spell.seconds for spell in found.spells) / 3600
     assert found.cost.usd == pytest.approx(bill)
-    assert story.run.cost is not None and story.run.cost.usd == pytest.approx(bill)
+    assert story.run.cost is not None
+    assert story.run.cost.usd == pytest.approx(bill)
     assert sum(line.usd or 0 for line in found.cost.ledger) == pytest.approx(bill)
     story.pass_time(86400)
     assert cost(story).cost.usd == pytest.approx(bill)
@@ -72,16 +73,15 @@ def test_a_lost_node_shows_in_the_ledger() -> None:
     story.training("ip-127-0-1-13", "ip-127-0-1-14")
     story.pass_time(600)
     found = causes(story)
-    assert found["useful"] >= 1200 and found["restart"] >= 30
+    assert found["useful"] >= 1200
+    assert found["restart"] >= 30
 
 
 def test_the_price_at_its_own_time_counts_when_the_list_changes_or_is_away() -> None:
     story = in_training()
     unreachable(story)
     story.pass_time(3600)
-    assert cost(story).cost.usd == pytest.approx(
-        HOURLY * cost(story).spells[0].seconds / 3600
-    )
+    assert cost(story).cost.usd == pytest.approx(HOURLY * cost(story).spells[0].seconds / 3600)
 
 
 def test_an_unknown_price_is_no_zero_and_a_persons_own_counts() -> None:
@@ -92,7 +92,8 @@ def test_an_unknown_price_is_no_zero_and_a_persons_own_counts() -> None:
     story.training()
     story.pass_time(60)
     found = cost(story).cost
-    assert found.usd is None and "hourlyUsd" in found.reason
+    assert found.usd is None
+    assert "hourlyUsd" in found.reason
     other = Story()
     unreachable(other)
     other.submit(run_spec(cluster={"spec": cluster_spec(workers=2, spares=1, hourlyUsd=9.0)}))
@@ -118,9 +119,12 @@ def test_a_shared_cluster_is_divided_among_its_runs_and_idle_time() -> None:
     story.training()
     story.pass_time(1200)
     whole = cost_of_cluster(story.world.ports, story.world.ports.clusters.get("shared"))
-    assert whole.usd is not None and whole.idle_usd is not None
+    assert whole.usd is not None
+    assert whole.idle_usd is not None
     used = whole.runs[story.run_id]
-    assert used is not None and used > 0 and whole.idle_usd > 0
+    assert used is not None
+    assert used > 0
+    assert whole.idle_usd > 0
     assert used + whole.idle_usd == pytest.approx(whole.usd)
     assert used == pytest.approx(cost(story).cost.usd)
 
@@ -133,11 +137,15 @@ def test_a_run_is_stopped_in_time_with_everything_saved() -> None:
         story.sweep()
     run = story.run
     assert (run.status, run.problem and run.problem.code) == ("Failed", "budget-exhausted")
-    assert run.export is not None and run.export.state == "verified" and run.cluster_deleted
-    assert run.cost is not None and run.cost.usd is not None
+    assert run.export is not None
+    assert run.export.state == "verified"
+    assert run.cluster_deleted
+    assert run.cost is not None
+    assert run.cost.usd is not None
     assert 1.6 < run.cost.usd <= 2.0 * 1.01
     said = [entry.type for entry in story.world.runs.timeline(run.id, limit=1000, token=None).items]
-    assert said.count("BudgetWarned") == 1 and said.count("BudgetExhausted") == 1
+    assert said.count("BudgetWarned") == 1
+    assert said.count("BudgetExhausted") == 1
 
 
 def test_a_run_that_was_stopped_goes_on_for_the_same_sum_again() -> None:
@@ -156,9 +164,11 @@ def test_a_run_that_was_stopped_goes_on_for_the_same_sum_again() -> None:
     story.pass_time(60)
     assert story.run.status == "Running"
     account = cost(story).account
-    assert account is not None and account.spent < 1.0
+    assert account is not None
+    assert account.spent < 1.0
     found = cost(story).cost.usd
-    assert found is not None and found > spent
+    assert found is not None
+    assert found > spent
 
 
 def test_a_budget_below_its_own_end_is_refused_with_the_number() -> None:
@@ -188,4 +198,5 @@ def test_a_budget_is_kept_though_the_price_list_is_away_when_the_cluster_is_made
     story.checkpoint(10)
     for _ in range(40):
         story.pass_time(60)
-    assert story.run.problem is not None and story.run.problem.code == "budget-exhausted"
+    assert story.run.problem is not None
+    assert story.run.problem.code == "budget-exhausted"

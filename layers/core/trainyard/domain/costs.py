@@ -159,11 +159,7 @@ def in_force(run: Run, found: Iterable[Spell]) -> list[Spell]:
 
 def within(found: Iterable[Spell], since: datetime) -> list[Spell]:
     """What of them lies after this moment."""
-    return [
-        replace(spell, since=max(spell.since, since))
-        for spell in found
-        if spell.until > since
-    ]
+    return [replace(spell, since=max(spell.since, since)) for spell in found if spell.until > since]
 
 
 def attempt_at(run: Run, moment: datetime) -> Attempt | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from statistics import median
 from typing import Literal, get_args
 
 from trainyard.domain.costs import HOUR, Spell, attempt_at, begin_of
@@ -77,7 +77,7 @@ def ledger(
             {spell.since, spell.until}
             | {moment for moment in past.moments if spell.since < moment < spell.until}
         )
-        for since, until in zip(cuts, cuts[1:], strict=False):
+        for since, until in itertools.pairwise(cuts):
             cause = _cause(past, spell, since)
             found[cause] = _added(found.get(cause), cause, spell, (until - since).total_seconds())
     return [found[cause] for cause in CAUSES if cause in found]
@@ -137,7 +137,7 @@ def _ready(run: Run, book: Book, spells: Sequence[Spell]) -> dict[int | None, da
     for spell in spells:
         inside = [moment for moment in marks if spell.since <= moment <= spell.until]
         if inside:
-            found[spell.generation] = min(inside + [found.get(spell.generation, inside[0])])
+            found[spell.generation] = min([*inside, found.get(spell.generation, inside[0])])
     return found
 
 
@@ -179,13 +179,13 @@ def _quiet(attempt: Attempt, progress: Sequence[Progress]) -> list[Quiet]:
             news.append(report.at)
     if len(news) < 3:
         return []
-    pauses = [(later - one).total_seconds() for one, later in zip(news, news[1:], strict=False)]
-    usual = median(pauses)
+    pauses = [(later - one).total_seconds() for one, later in itertools.pairwise(news)]
+    usual = sorted(pauses)[len(pauses) // 2]
     most = max(STALL_SECONDS, STALL_TIMES * usual)
     pause = timedelta(seconds=usual)
     found = [
         Quiet(one + pause, later, False)
-        for one, later in zip(news, news[1:], strict=False)
+        for one, later in itertools.pairwise(news)
         if (later - one).total_seconds() > most
     ]
     end = attempt.ended_at or last

@@ -43,7 +43,17 @@ class Api:
             enable_validation=True, json_body_deserializer=parse_object
         )
         self.resolver.use([_refuse_unknown_parameters, _only_with_a_role(ports)])
-        for resource in (people, costs, runs, arrays, schedules, clusters, filesystems, nodes, uploads):
+        for resource in (
+            people,
+            costs,
+            runs,
+            arrays,
+            schedules,
+            clusters,
+            filesystems,
+            nodes,
+            uploads,
+        ):
             self.resolver.include_router(resource.routes(ports))
         self.resolver.exception_handler(TrainyardError)(problem_response)
         self.resolver.exception_handler(RequestValidationError)(

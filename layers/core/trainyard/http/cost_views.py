@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 from pydantic import Field
 
-from trainyard.app.runs.cluster_costs import ClusterCost
+from trainyard.app.runs.cluster_costs import ClusterCost, Total
 from trainyard.app.runs.run_costs import RunCosts
 from trainyard.domain.costs import Spell
 from trainyard.domain.ledger import Cause
@@ -53,8 +53,8 @@ class LedgerLine(View):
 class BudgetView(View):
     """How this life of the run stands."""
 
-    max_usd: float
-    spent_usd: float
+    max_usd: float = Field(description="as the spec has it")
+    spent_usd: float = Field(description="in this life, up to now")
     held_back_usd: float = Field(description="for saving, export and teardown")
     stops_at: datetime | None = Field(
         description="when the run is stopped if all goes on as it does; null: nothing is spent now"
@@ -65,12 +65,12 @@ class RunCostView(View):
     """What the run has cost so far, in all its lives."""
 
     run_id: str
-    usd: float | None
+    usd: float | None = Field(description="null: a price was not known")
     reason: str = Field(description="why usd is null, and what to do")
     at: datetime = Field(description="the moment up to which it is counted")
     final: bool = Field(description="the run is over, and its sum does not change any more")
-    node_seconds: float
-    prices: list[PriceSpan]
+    node_seconds: float = Field(description="of all nodes that are its part")
+    prices: list[PriceSpan] = Field(description="oldest first")
     ledger: list[LedgerLine] = Field(description="by cause, the useful part first")
     budget: BudgetView | None = Field(description="null: it has none, or it is over")
 
@@ -102,19 +102,19 @@ class ClusterShare(View):
     """What a run used of a cluster."""
 
     run_id: str
-    usd: float | None
+    usd: float | None = Field(description="null: a price was not known")
 
 
 class ClusterCostView(View):
     """What the cluster has cost so far, in all generations of its name."""
 
     cluster_name: str
-    usd: float | None
+    usd: float | None = Field(description="null: a price was not known")
     reason: str = Field(description="why usd is null, and what to do")
     at: datetime = Field(description="the moment up to which it is counted")
-    node_seconds: float
-    prices: list[PriceSpan]
-    runs: list[ClusterShare]
+    node_seconds: float = Field(description="of all its nodes")
+    prices: list[PriceSpan] = Field(description="oldest first")
+    runs: list[ClusterShare] = Field(description="those that used it")
     idle_usd: float | None = Field(description="what no run used, spares and controller included")
 
     @classmethod
@@ -135,17 +135,28 @@ class CostTotal(View):
     """Of all runs with one owner, cluster or label's value."""
 
     key: str = Field(description="an owner's ARN, a cluster, a run, or a label's value; '': none")
-    runs: int
+    runs: int = Field(description="how many are added up")
     usd: float = Field(description="without the runs whose price is not known")
     unpriced: int = Field(description="runs whose price is not known")
     useful_usd: float = Field(description="the part of usd that trained, and was not done again")
-    node_seconds: float
+    node_seconds: float = Field(description="of all nodes that were theirs")
+
+    @classmethod
+    def of_total(cls, total: Total) -> Self:
+        return cls.made(
+            key=total.key,
+            runs=total.runs,
+            usd=total.usd,
+            unpriced=total.unpriced,
+            useful_usd=total.useful_usd,
+            node_seconds=total.node_seconds,
+        )
 
 
 class CostTotals(View):
     """What runs cost, the dearest first; idle time of shared clusters is not in it."""
 
-    by: str
-    at: datetime
-    totals: list[CostTotal]
+    by: str = Field(description="as it was asked for")
+    at: datetime = Field(description="the moment up to which runs that go on are counted")
+    totals: list[CostTotal] = Field(description="the dearest first")
     left_out: bool = Field(description="there are more runs than are looked at; ask by time")

@@ -68,7 +68,7 @@ def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
             CostTotals.made(
                 by=by,
                 at=ports().clock.now(),
-                totals=[CostTotal.made(**vars(one)) for one in found],
+                totals=[CostTotal.of_total(one) for one in found],
                 left_out=left_out,
             )
         )

@@ -9,7 +9,7 @@ from tests.support.http_events import Client, changed, is_a_problem, spec
 from tests.support.memory import World
 
 from trainyard.app.clusters.create_cluster import create_cluster
-from trainyard.app.clusters.prices import note_price
+from trainyard.app.runs.tell_price import note_price
 from trainyard.domain.records import CostLine, Run, RunCost
 from trainyard_contracts.cluster_specs import read_cluster_spec
 
@@ -31,7 +31,8 @@ def test_a_run_s_cost_so_far_has_its_price_and_its_ledger(client: Client, world:
     hourly = found["prices"][0]["hourlyUsd"]
     assert found["usd"] == pytest.approx(hourly, rel=0.01)
     assert (found["final"], found["reason"], found["budget"]) == (False, "", None)
-    assert found["prices"][0]["source"] == "list" and not found["prices"][0]["ended"]
+    assert found["prices"][0]["source"] == "list"
+    assert not found["prices"][0]["ended"]
     assert [line["cause"] for line in found["ledger"]] == ["creation"]
     assert sum(line["usd"] for line in found["ledger"]) == pytest.approx(found["usd"])
     assert client.get(f"/v1/runs/{run.id}").json["costUsd"] is None
@@ -40,7 +41,9 @@ def test_a_run_s_cost_so_far_has_its_price_and_its_ledger(client: Client, world:
 def test_a_budget_says_when_the_run_will_be_stopped(client: Client, world: World) -> None:
     run = submitted(client, world, budget={"maxUsd": 100, "tailSeconds": 600})
     found = client.get(f"/v1/runs/{run.id}/cost").json["budget"]
-    assert found["maxUsd"] == 100 and found["spentUsd"] > 0 and found["heldBackUsd"] > 0
+    assert found["maxUsd"] == 100
+    assert found["spentUsd"] > 0
+    assert found["heldBackUsd"] > 0
     assert found["stopsAt"] > world.clock.now().isoformat()[:19]
 
 
@@ -48,9 +51,7 @@ def test_a_budget_that_is_too_small_is_a_400_with_the_field(client: Client) -> N
     answer = client.post("/v1/runs", changed("budget", {"maxUsd": 0.01}))
     is_a_problem(answer, 400, "invalid-request")
     assert answer.json["errors"][0]["field"] == "budget.maxUsd"
-    dry = client.post(
-        "/v1/runs", changed("budget", {"maxUsd": 0.01}), query={"dryrun": "true"}
-    )
+    dry = client.post("/v1/runs", changed("budget", {"maxUsd": 0.01}), query={"dryrun": "true"})
     is_a_problem(dry, 400, "invalid-request")
 
 
@@ -87,7 +88,8 @@ def test_a_cluster_s_cost_is_divided(client: Client, world: World) -> None:
     note_price(world.ports, cluster)
     world.clock.tick(3600)
     found = client.get("/v1/clusters/shared/cost").json
-    assert found["usd"] == pytest.approx(found["idleUsd"]) and found["usd"] > 0
+    assert found["usd"] == pytest.approx(found["idleUsd"])
+    assert found["usd"] > 0
     assert found["runs"] == []
 
 

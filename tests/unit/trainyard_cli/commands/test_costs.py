@@ -57,7 +57,9 @@ def test_an_unknown_cost_says_why(api: FakeApi, trainyard: Command) -> None:
     unknown = a_cost(usd=None, reason="No price was known.", budget=None, prices=[], ledger=[])
     api.answers[f"GET /v1/runs/{RUN}/cost"] = (200, unknown)
     code, out, _ = trainyard("run", "cost", RUN)
-    assert code == 0 and "not known so far" in out and "No price was known." in out
+    assert code == 0
+    assert "not known so far" in out
+    assert "No price was known." in out
 
 
 def test_a_cluster_s_cost_is_divided_among_its_runs(api: FakeApi, trainyard: Command) -> None:
@@ -67,7 +69,10 @@ def test_a_cluster_s_cost_is_divided_among_its_runs(api: FakeApi, trainyard: Com
     }  # fmt: skip
     api.answers["GET /v1/clusters/shared/cost"] = (200, found)
     code, out, _ = trainyard("cluster", "cost", "shared")
-    assert code == 0 and "9.00 USD so far" in out and "(idle)" in out and "4.00 USD" in out
+    assert code == 0
+    assert "9.00 USD so far" in out
+    assert "(idle)" in out
+    assert "4.00 USD" in out
     assert trainyard("cluster", "cost", "shared", "-o", "csv")[1].splitlines()[1:] == [
         f"{RUN},5.0",
         "(idle),4.0",
@@ -81,7 +86,8 @@ def test_costs_are_added_up_and_no_cell_is_a_formula(api: FakeApi, trainyard: Co
         200, {"by": "label:team", "at": T, "totals": totals, "leftOut": True},
     )  # fmt: skip
     code, out, err = trainyard("costs", "--by", "label:team", "--since", "30d", "-o", "csv")
-    assert code == 0 and out.splitlines()[1] == "'=1+1,2,7.5,1,6.0,100"
+    assert code == 0
+    assert out.splitlines()[1] == "'=1+1,2,7.5,1,6.0,100"
     assert "more runs" in err
     assert "by=label%3Ateam" in str(api.requests[-1])
     code, out, _ = trainyard("costs", "--by", "label:team")

@@ -42,9 +42,7 @@ def cost_of(ports: Ports, run: Run, now: datetime) -> RunCost:
     return _cost(ports, run, facts, spells_of(run, facts, now), now)
 
 
-def _cost(
-    ports: Ports, run: Run, facts: list[Fact], spells: list[Spell], now: datetime
-) -> RunCost:
+def _cost(ports: Ports, run: Run, facts: list[Fact], spells: list[Spell], now: datetime) -> RunCost:
     return RunCost(
         usd=costs.usd_of(spells),
         reason=costs.unpriced(spells),
@@ -64,7 +62,7 @@ def spells_of(run: Run, facts: list[Fact], now: datetime) -> list[Spell]:
 
 
 def progress_of(ports: Ports, run: Run, spells: list[Spell]) -> list[Progress]:
-    """The steps as the newest heartbeats told them; they are kept for some days only."""
+    """The steps in the newest heartbeats, which are kept for some days only."""
     if not spells:
         return []
     beats = ports.clusters.heartbeats(

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from trainyard.app.clusters.cluster_use import used_by
-from trainyard.app.clusters.prices import note_price
 from trainyard.app.facts.waking import wake_run
+from trainyard.app.runs.tell_price import note_price
 from trainyard.app.sweep.swept import Swept
 from trainyard.domain.errors import BackendRejected, ClusterNotFound, ConflictError
 from trainyard.domain.records import ChangeState, Cluster, ClusterChange

@@ -7,8 +7,8 @@ from typing import Any
 from trainyard.app.clusters.cluster_tries import give_up, owner_is_over
 from trainyard.app.clusters.cluster_use import blocker_of
 from trainyard.app.clusters.create_cluster import start_teardown
-from trainyard.app.clusters.prices import note_price
 from trainyard.app.machines.inputs import StepInput
+from trainyard.app.runs.tell_price import note_price
 from trainyard.app.runs.tell_tries import tell_try
 from trainyard.domain.errors import BackendRejected, ClusterExists
 from trainyard.domain.problems import problem
