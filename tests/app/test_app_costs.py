@@ -1,4 +1,4 @@
-"""What runs cost and what for, from the submission to the last node's end, and budgets that hold."""
+"""What runs cost and what for, from the request to the last node's end; budgets that hold."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_a_budget_below_its_own_end_is_refused_with_the_number() -> None:
     story = Story()
     with pytest.raises(InvalidRequest, match=r"budget.maxUsd: 1 USD are too little.* give 4 or"):
         story.submit(run_spec(budget={"maxUsd": 1}))
-    with pytest.raises(InvalidRequest, match="budget.maxUsd"):
+    with pytest.raises(InvalidRequest, match=r"budget\.maxUsd"):
         dry_run_run(story.world.ports, run_spec(budget={"maxUsd": 1}))
     assert story.submit(run_spec(budget={"maxUsd": 4}))
 

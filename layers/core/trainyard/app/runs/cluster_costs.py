@@ -78,12 +78,13 @@ def totals(ports: Ports, by: str, wanted: Wanted) -> tuple[list[Total], bool]:
     """
     key_of = _key_of(by)
     found: dict[str, Total] = {}
-    count, now = 0, ports.clock.now()
-    for count, run in enumerate(_runs(ports, wanted), start=1):
+    now = ports.clock.now()
+    runs = list(_runs(ports, wanted))
+    for run in runs:
         cost = run.cost if run.terminal and run.cost is not None else cost_of(ports, run, now)
         key = key_of(run)
         found[key] = _added(found.get(key) or Total(key, 0, 0.0, 0, 0.0, 0.0), cost)
-    return sorted(found.values(), key=lambda one: (-one.usd, one.key)), count >= MOST_RUNS
+    return sorted(found.values(), key=lambda one: (-one.usd, one.key)), len(runs) >= MOST_RUNS
 
 
 def _added(total: Total, cost: RunCost) -> Total:
