@@ -910,7 +910,7 @@ class CheckpointPage(Answer):
 
 
 class BudgetView(Answer):
-    """How this life of the run stands."""
+    """What this life of the run may still spend."""
 
     held_back_usd: float
     max_usd: float

@@ -27,7 +27,7 @@ def least_usd(hourly_usd: float, tail_seconds: int) -> float:
 
 @dataclass(frozen=True)
 class Account:
-    """How a life of the run stands; all in USD."""
+    """What a life of the run has spent, and may; all in USD."""
 
     spent: float
     #: What an hour costs now.

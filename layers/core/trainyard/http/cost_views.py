@@ -17,7 +17,7 @@ from trainyard.http.views import View
 class PriceSpan(View):
     """A time in which nodes were there, and the price that was in force then."""
 
-    since: datetime
+    since: datetime = Field(description="its first moment, when the price was looked up")
     until: datetime = Field(description="its end, or the moment up to which it is counted")
     ended: bool = Field(description="false: it goes on")
     hourly_usd: float | None = Field(description="of all nodes of the cluster; null: not known")
@@ -51,7 +51,7 @@ class LedgerLine(View):
 
 
 class BudgetView(View):
-    """How this life of the run stands."""
+    """What this life of the run may still spend."""
 
     max_usd: float = Field(description="as the spec has it")
     spent_usd: float = Field(description="in this life, up to now")
