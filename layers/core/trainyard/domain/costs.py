@@ -69,7 +69,7 @@ def spells(run: Run, facts: Iterable[Fact], now: datetime) -> list[Spell]:
 
 
 def of_cluster(facts: Iterable[Fact], now: datetime) -> list[Spell]:
-    """All of a cluster, whoever used it."""
+    """All of a cluster, used or idle."""
     return [spell for _, spell in _of_cluster(Book(facts), now, ended=False)]
 
 
