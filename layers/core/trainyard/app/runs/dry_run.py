@@ -9,6 +9,7 @@ from typing import Any
 from trainyard.app.clusters import buckets
 from trainyard.app.clusters.change_cluster import plan_update
 from trainyard.app.clusters.create_cluster import check_archive, check_spec, check_standing
+from trainyard.app.clusters.prices import price_of
 from trainyard.app.clusters.zones import zones_of
 from trainyard.app.filesystems import reached
 from trainyard.app.filesystems.attach import mounted
@@ -189,4 +190,4 @@ def dry_run_update(ports: Ports, name: str, spec: ClusterSpec) -> DryRun:
 
 
 def _price(ports: Ports, spec: ClusterBase) -> float | None:
-    return ports.prices.hourly_usd(spec, ports.backend(spec).product)
+    return price_of(ports, spec)[0]
