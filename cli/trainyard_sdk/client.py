@@ -202,6 +202,14 @@ class Client:
             "GET", f"/v1/runs/{_segment(run_id)}/metrics", {"sinceSeconds": since_seconds}
         )
 
+    def run_cost(self, run_id: str) -> Json:
+        """What it has cost so far: {usd, prices, ledger, budget, ...}; usd is None if unknown."""
+        return self._call("GET", f"/v1/runs/{_segment(run_id)}/cost")
+
+    def costs(self, *, by: str = "owner", **filters: Any) -> Json:
+        """What runs cost, added up by owner, cluster, run or label:KEY; `filters` as in `runs`."""
+        return self._call("GET", "/v1/costs", {"by": by, **filters})
+
     def cancel_run(self, run_id: str, *, reason: str | None = None) -> Json:
         query = {"reason": reason or None}
         return self._call("POST", f"/v1/runs/{_segment(run_id)}:cancel", query)
@@ -317,6 +325,10 @@ class Client:
     def clusters(self, *, at_most: int = 1000, **filters: Any) -> list[Json]:
         """Newest first, without their specs; `filters` as in `runs`."""
         return self._all("/v1/clusters", "clusters", filters, at_most)
+
+    def cluster_cost(self, name: str) -> Json:
+        """What it has cost so far, by run, and idle."""
+        return self._call("GET", f"/v1/clusters/{_segment(name)}/cost")
 
     def label_cluster(self, name: str, changes: Mapping[str, str | None]) -> Json:
         """As label_run."""

@@ -16,6 +16,7 @@ from trainyard.domain.errors import MethodNotAllowed, NotFound, TrainyardError
 from trainyard.http import (
     arrays,
     clusters,
+    costs,
     filesystems,
     nodes,
     people,
@@ -48,7 +49,17 @@ class Api:
             enable_validation=True, json_body_deserializer=parse_object
         )
         self.resolver.use([_refuse_unknown_parameters, _only_with_a_role(ports)])
-        for resource in (people, runs, arrays, schedules, clusters, filesystems, nodes, uploads):
+        for resource in (
+            people,
+            costs,
+            runs,
+            arrays,
+            schedules,
+            clusters,
+            filesystems,
+            nodes,
+            uploads,
+        ):
             self.resolver.include_router(resource.routes(ports))
         self._ports = ports
         self.resolver.exception_handler(TrainyardError)(self._refused)

@@ -225,6 +225,25 @@ def test_a_region_is_the_stacks_or_refused_by_its_field(client: Client, world: W
     assert "eu-central-1" in answer.fields["cluster.spec.region"]
 
 
+def test_a_bucket_that_is_not_there_is_a_warning_by_its_field(client: Client, world: World) -> None:
+    mounts = [
+        {"bucket": "my-data", "mountPath": "/data"},
+        {"bucket": "of-others", "mountPath": "/others"},
+        {"bucket": "my-dta", "mountPath": "/more"},
+    ]
+    world.sources.known = {"s3://my-data/": "empty", "s3://my-dta/": "no-bucket"}
+    body = {**cluster(), "s3Mounts": mounts, "jobInputs": ["s3://my-dta/corpus/"]}
+    words = "s3Mounts.2.bucket: S3 has no bucket 'my-dta'"
+    planned = client.post("/v1/clusters", body, query={"dryrun": "true"}).json
+    assert any(one.startswith(words) for one in planned["warnings"])
+    made = client.post("/v1/clusters", body).json
+    assert [one.split(";")[0] for one in made["warnings"]] == [words]
+    run = spec()
+    run["cluster"]["spec"] = body
+    submitted = client.post("/v1/runs", run).json
+    assert any(one.startswith(words) for one in submitted["warnings"])
+
+
 def test_inputs_from_the_stacks_own_bucket_are_refused(client: Client) -> None:
     """Or nodes would read the runs of every other cluster."""
     inputs = ["s3://sagemaker-texts/v1/", "s3://trainyard-data/clusters/"]
