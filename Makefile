@@ -15,7 +15,8 @@ BENCHES := $(filter-out __init__ figures recovery backends many_runs plain_% llm
 	$(TRAINER_BENCHES), \
 	$(ALL_BENCHES))
 
-.PHONY: help setup setup-trainers demo test test-unit test-machines machine-image \
+.PHONY: lint-openapi \
+	help setup setup-trainers demo test test-unit test-machines machine-image \
 	test-parallelcluster test-conformance test-often check docs bench bench-recovery bench-backends \
 	bench-many bench-trainers wheels lock clean
 
@@ -79,6 +80,9 @@ docs: ## the pages as a site with a search, in build/docs/site; links and anchor
 	@if [ -z "$(PYTHON)" ]; then echo "docs: Python 3.11 or newer is needed" >&2; exit 1; fi
 	@$(PYTHON) scripts/setup.py docs
 	@.venv-docs/bin/python scripts/docs.py
+
+lint-openapi: setup ## docs/openapi.json judged by redocly and spectral, which npm installs
+	@$(BIN)/python scripts/lint_openapi.py
 
 bench: setup ## every measurement in bench/ but those of recovery and of the trainers
 	@for name in $(BENCHES); do echo "== $$name"; $(BIN)/python -m bench.$$name || exit 1; done

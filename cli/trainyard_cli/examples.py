@@ -11,6 +11,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "init": ("init train.py",),
     "whoami": ("whoami",),
     "audit": ("audit --since 2d --what run.cancel", "audit --who ann --limit 10"),
+    "costs": ("costs --since 30d",),
     "doctor": ("doctor trainyard.yaml",),
     "first-light": ("first-light",),
     "run submit": (
@@ -18,6 +19,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "run submit trainyard.yaml --set job.nodes=4 --env LR=0.1 -- --epochs 3",
         "run submit trainyard.yaml --dryrun",
     ),
+    "run cost": ("run cost latest",),
     "run rerun": ("run rerun latest --set job.nodes=4", "run rerun demo --from-checkpoint 400"),
     "run ls": ("run ls --status failed --since 2d", "run ls --mine --label exp=3 --output id"),
     "run label": ("run label latest exp=3 note=",),
@@ -52,6 +54,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "cluster ls": ("cluster ls --status ready --mine",),
     "cluster label": ("cluster label shared team=vision",),
     "cluster show": ("cluster show shared",),
+    "cluster cost": ("cluster cost shared",),
     "cluster delete": ("cluster delete shared --wait --timeout 1h --yes",),
     "cluster share": ("cluster share shared --with 'arn:aws:iam::111122223333:user/*'",),
     "cluster transfer": ("cluster transfer shared --reason 'Bob has left'",),
@@ -108,6 +111,8 @@ def add_to(group: typer.Typer, words: str = "") -> None:
         found = [f"trainyard {one}" for one in examples_of(f"{words}{name}".strip())]
         # A blank line keeps two lines apart.
         lines = ["Examples:" if len(found) > 1 else "Example:", *found]
+        if not found:
+            continue
         command.epilog = "\n\n".join([*([command.epilog] if command.epilog else []), *lines])
     for below in group.registered_groups:
         assert below.typer_instance is not None
@@ -115,8 +120,8 @@ def add_to(group: typer.Typer, words: str = "") -> None:
 
 
 def examples_of(words: str) -> tuple[str, ...]:
-    """Raises KeyError for a command without one."""
+    """None of a command that is not in the table; its test says so."""
     group, _, name = words.partition(" ")
     if group == "fault":
         return (f"{words} {FAULTS.get(name, 'shared')}",)
-    return EXAMPLES[words]
+    return EXAMPLES.get(words, ())

@@ -171,6 +171,14 @@ def test_every_plain_field_has_an_example_that_it_would_take(generated: dict[str
             assert not list(validator.iter_errors(example)), (name, example)
 
 
+def test_a_parameters_bounds_are_in_the_words_of_json_schema(generated: dict[str, Any]) -> None:
+    (limit,) = (
+        one for one in generated["paths"]["/v1/runs"]["get"]["parameters"] if one["name"] == "limit"
+    )
+    assert (limit["schema"]["minimum"], limit["schema"]["maximum"]) == (1, 100)
+    assert not re.search(r'"(ge|le|gt|lt)":', json.dumps(generated))
+
+
 def test_a_constant_is_an_enum_of_one_word(generated: dict[str, Any]) -> None:
     assert '"const"' not in json.dumps(generated)
     backend = generated["components"]["schemas"]["ParallelClusterSpec"]["properties"]["backend"]

@@ -46,6 +46,8 @@ def document() -> dict[str, Any]:
     for path in found["paths"].values():
         for operation in path.values():
             operation["responses"] = _responses(operation["responses"])
+            for parameter in operation.get("parameters", ()):
+                _bound(parameter["schema"])
     for name in _UNUSED:
         found["components"]["schemas"].pop(name, None)
     found["components"]["securitySchemes"] = {"sigv4": _SIGV4}
@@ -57,6 +59,15 @@ def document() -> dict[str, Any]:
     _worded(found)
     found["servers"] = [{"url": "/", "description": "the ApiUrl output of the stack"}]
     return found
+
+
+def _bound(schema: dict[str, Any]) -> None:
+    """The resolver writes a parameter's bounds in pydantic's words, which no client reads."""
+    for theirs, word in (("ge", "minimum"), ("le", "maximum")):
+        if theirs in schema:
+            schema[word] = schema.pop(theirs)
+    for one in schema.get("anyOf", ()):
+        _bound(one)
 
 
 def _renamed(found: dict[str, Any]) -> dict[str, Any]:
