@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 from tests.support.job_account import NOW, FakeLogs, FakeRoles, FakeS3, FakeSageMaker, refusal
 from tests.support.memory import MemoryBlobs, MemoryClock
 from tests.support.training_jobs import spec
@@ -199,6 +200,22 @@ def test_a_job_of_this_name_that_is_not_ours_is_refused(account: Account) -> Non
     arn = account.sagemaker.jobs[JOB]["TrainingJobArn"]
     account.sagemaker.tags[arn] = []
     assert account.submit()["error"] == "backend-rejected"
+
+
+@pytest.mark.parametrize("status", ["Stopping", "Stopped", "Completed", "Failed"])
+def test_a_stop_that_aws_refuses_as_the_job_stops_already_is_no_error(
+    account: Account, monkeypatch: pytest.MonkeyPatch, status: str
+) -> None:
+    account.backend.create(CLUSTER)
+    account.submit()
+
+    def refused(**_: object) -> None:
+        words = f"The request was rejected because the training job is in status {status}."
+        error = {"Code": "ValidationException", "Message": words}
+        raise ClientError({"Error": error}, "StopTrainingJob")
+
+    monkeypatch.setattr(account.sagemaker, "stop_training_job", refused)
+    assert account.backend.delete(CLUSTER.name)
 
 
 def test_a_job_of_an_earlier_attempt_is_stopped_and_waited_for(account: Account) -> None:
