@@ -119,6 +119,8 @@ def runs(story: Story, call: Calls) -> None:
     assert call("runs.list_run_events", made.id).events
     assert [one.step for one in call("runs.list_run_checkpoints", made.id).checkpoints] == [40]
     call("runs.get_run_metrics", made.id)
+    assert call("costs.get_run_cost", made.id).run_id == made.id
+    assert [one.key for one in call("costs.list_costs", by="run").totals] == [made.id]
     log_of(story)
     assert call("runs.get_run_log", made.id, lines=5).text == "step 40 loss 0.25\n"
     call("runs.export_run", made.id)
@@ -135,6 +137,7 @@ def clusters(story: Story, call: Calls) -> None:
     story.rest()
     assert "shared" in [one.name for one in call("clusters.list_clusters").clusters]
     assert call("clusters.get_cluster", "shared").spec.to_dict()["name"] == "shared"
+    assert call("costs.get_cluster_cost", "shared").cluster_name == "shared"
     call("clusters.update_cluster", "shared", body=body)
     call("clusters.stop_cluster", "shared")
     call("clusters.start_cluster", "shared")
