@@ -10,6 +10,7 @@ import typer
 
 from trainyard_sdk.version import version
 
+from . import examples
 from .commands import completion as shells
 from .commands import job_faults
 from .commands.adoption import adopt, release
@@ -70,6 +71,7 @@ app.command()(audit)
 app.command()(costs)
 app.command()(doctor)
 app.command()(first_light)
+examples.add_to(app)
 
 
 def _print_version(wanted: bool) -> None:

@@ -539,8 +539,9 @@ class ClusterNode(Answer):
 
 
 class NodeList(Answer):
-    """The nodes of a cluster."""
+    """One page of the nodes of a cluster."""
 
+    next_token: str | None = None
     nodes: list[ClusterNode] = Field(default_factory=list)
     samples_left_out: bool = False
 

@@ -689,17 +689,21 @@ class ClusterPage(View):
 
 class NodeList(View):
     nodes: list[ClusterNode]
+    next_token: str | None
     samples_left_out: bool = Field(
         default=False, description="the nodes are too many to show each one's sample too"
     )
 
     @classmethod
-    def of_nodes(cls, nodes: list[records.ClusterNode]) -> Self:
+    def of_nodes(cls, nodes: list[records.ClusterNode], next_token: str | None = None) -> Self:
         """With the nodes' samples, as long as a Lambda function's answer holds them."""
         if sum(len(json.dumps(node.sample)) for node in nodes if node.sample) <= _MOST_SAMPLE_BYTES:
-            return cls.made(nodes=[ClusterNode.of(node) for node in nodes])
+            shown = [ClusterNode.of(node) for node in nodes]
+            return cls.made(nodes=shown, next_token=next_token)
         return cls.made(
-            nodes=[ClusterNode.of(node, sample=None) for node in nodes], samples_left_out=True
+            nodes=[ClusterNode.of(node, sample=None) for node in nodes],
+            next_token=next_token,
+            samples_left_out=True,
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from trainyard.app.clusters import buckets
 from trainyard.app.clusters.change_cluster import plan_update
 from trainyard.app.clusters.create_cluster import check_archive, check_spec, check_standing
 from trainyard.app.clusters.prices import price_of
@@ -140,6 +141,7 @@ def dry_run_cluster(
             *_unpriced(first),
             *filesystem_warnings(ports, spec),
             *reached.warnings(ports, spec),
+            *buckets.warnings(ports, spec),
         ],
         [way for way, _ in plans] if ways else [],
         first.backend,

@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 
+from trainyard.app.clusters import buckets
 from trainyard.app.clusters.cluster_use import resting, stays_stopped
 from trainyard.app.clusters.create_cluster import check_archive, check_spec
 from trainyard.app.filesystems import reached
@@ -150,7 +151,11 @@ def _of_its_cluster(ports: Ports, spec: RunSpec) -> list[str]:
     return [
         words
         for one in given
-        for words in (*filesystem_warnings(ports, one), *reached.warnings(ports, one))
+        for words in (
+            *filesystem_warnings(ports, one),
+            *reached.warnings(ports, one),
+            *buckets.warnings(ports, one),
+        )
     ]
 
 
@@ -195,7 +200,8 @@ def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
             f"no cluster is named '{spec.cluster.name}'; "
             "list clusters with 'trainyard cluster ls' (GET /v1/clusters), or give cluster.spec",
         )
-        raise ClusterNotFound(missing.detail, errors=[field]) from None
+        named = ClusterNotFound(missing.detail, errors=[field]).of_name(spec.cluster.name)
+        raise named from None
     going = cluster.status in ("Failed", "Deleting", "Deleted")
     if going and next_try(cluster, ports.clock.now()) is None:
         raise ClusterInUse(
