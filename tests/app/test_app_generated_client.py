@@ -106,6 +106,9 @@ def runs(story: Story, call: Calls) -> None:
     assert call("runs.list_run_events", made.id).events
     assert [one.step for one in call("runs.list_run_checkpoints", made.id).checkpoints] == [40]
     call("runs.get_run_metrics", made.id)
+    assert call("costs.get_run_cost", made.id).run_id == made.id
+    totals = call("costs.list_costs", by="run").totals
+    assert made.id in [one.key for one in totals]
     log_of(story)
     assert call("runs.get_run_log", made.id, lines=5).text == "step 40 loss 0.25\n"
     call("runs.export_run", made.id)
@@ -126,6 +129,7 @@ def clusters(story: Story, call: Calls) -> None:
     story.rest()
     assert "shared" in [one.name for one in call("clusters.list_clusters").clusters]
     assert call("clusters.get_cluster", "shared").spec.to_dict()["name"] == "shared"
+    assert call("costs.get_cluster_cost", "shared").cluster_name == "shared"
     backend = story.world.backend
     backend.advance("shared", BackendStatus.IN_SERVICE)
     record = story.world.clusters.get("shared")

@@ -1,0 +1,35 @@
+"""A run on real nodes whose budget ends before it: saved, stopped in time, and paid for."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.spec_parts import cluster_spec
+from tests.support.system import System, light_job
+
+#: One USD a second, so that a budget is a time: this run would need hours.
+HOURLY_USD = 3600.0
+MOST_USD = 240.0
+BUDGET = {"maxUsd": MOST_USD, "tailSeconds": 90, "warnAt": [0.1]}
+
+
+def test_a_budget_ends_a_run_in_time_with_everything_saved(system: System) -> None:
+    run_id = system.submit(
+        "budget",
+        light_job(1, steps=100_000, every=5, step_seconds=0.2),
+        cluster_spec("budget", hourlyUsd=HOURLY_USD),
+        budget=BUDGET,
+    )
+    system.training(run_id, checkpoints=1, seconds=200.0)
+    so_far = system.api.run_cost(run_id)
+    assert so_far["prices"][0]["source"] == "given"
+    assert so_far["budget"]["stopsAt"] is not None
+    run = system.ended(run_id, "Failed", seconds=400.0)
+    assert run["problem"]["code"] == "budget-exhausted"
+    assert run["export"]["state"] == "verified"
+    assert run["clusterDeleted"]
+    assert len(system.timeline(run_id, "BudgetWarned")) == 1
+    found = system.api.run_cost(run_id)
+    assert found["usd"] == pytest.approx(run["costUsd"])
+    assert 0.4 * MOST_USD < found["usd"] <= 1.01 * MOST_USD
+    assert sum(line["usd"] for line in found["ledger"]) == pytest.approx(found["usd"], rel=0.01)
+    assert {"creation", "useful", "saving"} <= {line["cause"] for line in found["ledger"]}
