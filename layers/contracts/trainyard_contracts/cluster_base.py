@@ -124,6 +124,13 @@ class ClusterBase(Strict, ABC):
     )
     labels: Labels = Field(default_factory=dict)
     backend: str
+    region: Annotated[str, StringConstraints(pattern=r"^[a-z]{2,}(-[a-z]+)+-\d{1,2}$")] | None = (
+        Field(
+            default=None,
+            description="that of the stack, which makes clusters in its own region only; another "
+            "one is refused",
+        )
+    )
     capacity: Sequence[CapacityBase] = Field(
         default_factory=list, description="other ways to make it, where the backend knows any"
     )
@@ -144,6 +151,13 @@ class ClusterBase(Strict, ABC):
     )
     idle_limit_seconds: int = Field(
         default=1800, ge=60, le=604800, description="deleted when no run used it for this long"
+    )
+    hourly_usd: float | None = Field(
+        default=None,
+        gt=0,
+        le=1_000_000,
+        description="what an hour of all its nodes costs in USD; default: AWS's price list. Give "
+        "it where the list does not say (spot, plans), or where you pay another price",
     )
     tags: dict[
         Annotated[str, StringConstraints(min_length=1, max_length=128)],

@@ -117,6 +117,9 @@ class Attempt(Record):
     )
     exclude: list[str] = Field(default_factory=list)
     down: list[str] = Field(default_factory=list)
+    waited_since: datetime | None = Field(
+        default=None, description="when the run began to wait for the node that it got then"
+    )
 
     @property
     def waits(self) -> bool:
@@ -212,6 +215,25 @@ class Start(Record):
     )
 
 
+class CostLine(Record):
+    """What a cause took of the nodes' time, and what that cost."""
+
+    cause: str
+    seconds: float
+    node_seconds: float
+    usd: float | None = None
+
+
+class RunCost(Record):
+    """What a run cost up to a moment, divided by what its nodes did."""
+
+    usd: float | None = Field(default=None, description="null: a price was not known")
+    reason: str = Field(default="", description="why usd is null")
+    at: datetime = Field(description="the moment up to which it is counted")
+    node_seconds: float = 0
+    ledger: list[CostLine] = Field(default_factory=list)
+
+
 class ArrayMember(Record):
     """Which member of which array a run is."""
 
@@ -278,6 +300,12 @@ class Run(Record):
         default_factory=dict,
         description="where its nodes read the outputs of other runs, by the source in its inputs",
     )
+    hourly_usd: float | None = Field(
+        default=None,
+        description="of a run with a budget: what an hour of it cost when it was submitted, in "
+        "its dearest way",
+    )
+    cost: RunCost | None = Field(default=None, description="of all lives; set at a life's end")
     cluster_generation: int | None = Field(
         default=None, description="generation of its own cluster that this life uses"
     )
@@ -516,6 +544,10 @@ class Cluster(Record):
         default=False, description="its agents sign what they report; older ones do not"
     )
     delete_requested_at: datetime | None = None
+    delete_asked: bool = Field(
+        default=False,
+        description="its deletion was asked for while the machine of an earlier one still ran",
+    )
     delete_forced: bool = Field(
         default=False, description="a person gave up what only it holds, and people's jobs on it"
     )
@@ -573,6 +605,11 @@ class Cluster(Record):
         if not self.spec.archive or self.ready_at is None or self._archived:
             return False
         return self.status == "Deleted" or (self.status == "Deleting" and self.delete_forced)
+
+    @property
+    def went_unarchived(self) -> bool:
+        """What its runs left went with its own filesystem, and the archive may lack it."""
+        return self.filesystem == self.spec.archive and self.lost_archive
 
     @property
     def _archived(self) -> bool:

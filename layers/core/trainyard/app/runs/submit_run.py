@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 
+from trainyard.app.clusters import buckets
 from trainyard.app.clusters.cluster_use import resting, stays_stopped
 from trainyard.app.clusters.create_cluster import check_archive, check_spec
 from trainyard.app.filesystems import reached
@@ -15,6 +17,7 @@ from trainyard.app.filesystems.attach import mounted
 from trainyard.app.filesystems.attach import warnings as filesystem_warnings
 from trainyard.app.filesystems.reached import check_reached
 from trainyard.app.runs.after import check_after
+from trainyard.app.runs.budgets import check_budget, hourly_of
 from trainyard.app.runs.inputs import check_inputs
 from trainyard.app.runs.start_from import check_start
 from trainyard.app.runs.uploads import check_code
@@ -74,23 +77,28 @@ def submit_run(
 
 
 def submit_scheduled(
-    ports: Ports, spec: RunSpec, *, run_id: str, schedule: str, by: Person | None = None
-) -> Run:
-    """The run of one time of a schedule; the same id again is the same run.
+    ports: Ports, specs: Mapping[str, RunSpec], *, schedule: str, by: Person | None = None
+) -> None:
+    """The runs of one time of a schedule, by their ids; the same id again is the same run.
 
-    Raises what submit_run raises.
+    All are looked at before the first is made. Each comes after those of its `after`. Raises what
+    submit_run raises.
     """
+    found = [_scheduled(ports, spec, run_id, schedule) for run_id, spec in specs.items()]
+    for run in found:  # one that is there already is given back
+        stored = ports.runs.create(run.changed(created_by=by), idempotency_key=None, body_hash="")
+        if not stored.terminal:
+            start_run(ports, stored)
+
+
+def _scheduled(ports: Ports, spec: RunSpec, run_id: str, schedule: str) -> Run:
     try:
-        stored = ports.runs.get(run_id)
+        return ports.runs.get(run_id)
     except RunNotFound:
         cluster = check_cluster(ports, spec)
         code, start = check_code(ports, spec), check_start(ports, spec, cluster)
         data = check_inputs(ports, spec)
-        made = new_run(ports, spec, code, start, data, run_id=run_id, schedule=schedule)
-        stored = ports.runs.create(made.changed(created_by=by), idempotency_key=None, body_hash="")
-    if not stored.terminal:
-        start_run(ports, stored)
-    return stored
+        return new_run(ports, spec, code, start, data, run_id=run_id, schedule=schedule)
 
 
 def _known(ports: Ports, spec: RunSpec, idempotency_key: str | None) -> Run | None:
@@ -127,6 +135,7 @@ def new_run(
         cluster_name=name,
         objects_prefix=places.run_prefix(places.runs_prefix(name), run_id),
         owns_cluster=cluster is not None,
+        hourly_usd=hourly_of(ports, spec) if spec.budget is not None else None,
         code=code,
         start_from=start,
         data=data,
@@ -142,7 +151,11 @@ def _of_its_cluster(ports: Ports, spec: RunSpec) -> list[str]:
     return [
         words
         for one in given
-        for words in (*filesystem_warnings(ports, one), *reached.warnings(ports, one))
+        for words in (
+            *filesystem_warnings(ports, one),
+            *reached.warnings(ports, one),
+            *buckets.warnings(ports, one),
+        )
     ]
 
 
@@ -176,6 +189,7 @@ def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
             mounted(ports, one, prefix)
             check_reached(ports, one, prefix)
             _check_job(ports, one, prefix)
+        check_budget(ports, spec, None)
         return None
     assert spec.cluster.name is not None
     try:
@@ -186,7 +200,8 @@ def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
             f"no cluster is named '{spec.cluster.name}'; "
             "list clusters with 'trainyard cluster ls' (GET /v1/clusters), or give cluster.spec",
         )
-        raise ClusterNotFound(missing.detail, errors=[field]) from None
+        named = ClusterNotFound(missing.detail, errors=[field]).of_name(spec.cluster.name)
+        raise named from None
     going = cluster.status in ("Failed", "Deleting", "Deleted")
     if going and next_try(cluster, ports.clock.now()) is None:
         raise ClusterInUse(
@@ -197,6 +212,7 @@ def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
     if stays_stopped(cluster) and (rests := resting(cluster)) is not None:
         raise WrongState(rests[0], next_step=f"{rests[1]}.")
     _check_fit(cluster, spec)
+    check_budget(ports, spec, cluster)
     return cluster
 
 
