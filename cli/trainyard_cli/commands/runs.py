@@ -103,7 +103,7 @@ def submit(
     context = context_of(typer_context)
     spec = overridden(
         anchored(read_spec(file, "run"), file),
-        fields=[*_following(after, after_policy), *(fields or ())],
+        fields=[*_following(context, after, after_policy), *(fields or ())],
         environment=environment or (),
         name=name,
         arguments=_arguments(typer_context, context),
@@ -165,9 +165,9 @@ def _labels_now(document: Json) -> Json:
     return {"labels": document["labels"]} if document.get("labels") else {}
 
 
-def _following(after: list[str] | None, policy: str | None) -> list[str]:
+def _following(context: Context, after: list[str] | None, policy: str | None) -> list[str]:
     """The runs that it follows, as changes of its spec."""
-    runs = [f"after=[{', '.join(after)}]"] if after else []
+    runs = [f"after=[{', '.join(run_meant(context, run) for run in after)}]"] if after else []
     return runs + ([f"afterPolicy={policy}"] if policy else [])
 
 
