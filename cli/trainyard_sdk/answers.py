@@ -64,6 +64,8 @@ __all__ = [
     "ScheduleSpec",
     "ScheduleSummary",
     "ScheduleView",
+    "SharingLimit",
+    "SharingSpec",
     "Sync",
     "TimedRunSample",
     "TimelineEntry",
@@ -207,6 +209,8 @@ class AuditEntryView(Answer):
             "cluster.transfer",
             "cluster.label",
             "run.label",
+            "run.priority",
+            "cluster.sharing",
             "node.replace",
             "node.reboot",
             "filesystem.create",
@@ -425,11 +429,29 @@ class ClusterChange(Answer):
     stops_fleet: bool = False
 
 
+class SharingLimit(Answer):
+    """What each owner, or all runs of one value of a label, may use of a cluster at once."""
+
+    label: str | None = None
+    max_nodes: int | None = None
+    max_runs: int | None = None
+    owner: str | None = None
+    value: str | None = None
+
+
+class SharingSpec(Answer):
+    """Who of those that share the cluster has a turn when, beside the priorities of their runs."""
+
+    fair_by: str | None = None
+    limits: list[SharingLimit] = Field(default_factory=list)
+
+
 class ClusterView(Answer):
     """A cluster."""
 
     created_at: datetime
     generation: int
+    sharing: SharingSpec
     status: (
         Open[
             Literal[
@@ -759,6 +781,7 @@ class RunView(Answer):
     created_at: datetime
     generation: int
     life: int
+    priority: int
     status: Open[
         Literal[
             "Pending",
@@ -808,6 +831,7 @@ class RunView(Answer):
     stopping_since: datetime | None = None
     sync: Sync | None = None
     teardown_refused: str = ""
+    turn_waits_since: datetime | None = None
     waiting_since: datetime | None = None
     warnings: list[str] = Field(default_factory=list)
 

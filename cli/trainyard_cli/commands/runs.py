@@ -32,7 +32,7 @@ from ..screen.snapshot import TERMINAL
 from .filters import TAKES_LABELS
 from .meant import RunGiven, run_meant
 from .people import Reason
-from .run_list import label, list_runs
+from .run_list import label, list_runs, priority
 from .since import seconds
 from .submission import prepared, print_differences
 
@@ -229,6 +229,7 @@ def _submit(
 
 app.command("ls")(list_runs)
 app.command(context_settings=TAKES_LABELS)(label)
+app.command(context_settings=TAKES_LABELS)(priority)
 
 
 @app.command()
