@@ -108,14 +108,17 @@ class Ending:
             waited = time.monotonic() - began
             doubt = failed and self._in_doubt(attempt, waited)
             undecided = is_undecided(attempt, job)
-            if undecided and EVIDENCE_SECONDS <= waited < STOP_SECONDS and self._may_save(attempt):
+            saves = undecided and waited >= EVIDENCE_SECONDS and self._may_save(attempt)
+            if saves:
                 patience = waited + EVIDENCE_SECONDS
-            if not doubt and not (undecided and waited < patience):
+            # A look may come late, on a busy controller: it is judged by what it sees.
+            stuck = saves and waited >= STOP_SECONDS
+            if not doubt and (stuck or not (undecided and waited < patience)):
                 break
             await asyncio.sleep(LOOK_SECONDS)
             if undecided:
                 job = await self._ask(attempt) or job
-        if patience > STOP_SECONDS:
+        if stuck:
             words = "job %s did not stop within %.0f s: killing it"
             log.warning(words, attempt.job_id, STOP_SECONDS)
             await self._kill(attempt.run_id, attempt.number, [attempt.job_id])

@@ -46,6 +46,8 @@ def test_a_job_that_a_person_ended_and_that_does_not_stop_in_time_is_killed_befo
 ) -> None:
     monkeypatch.setattr(ending, "EVIDENCE_SECONDS", 0.05)
     monkeypatch.setattr(ending, "STOP_SECONDS", 0.3)
+    # No look comes between the two times: the controller is busy.
+    monkeypatch.setattr(ending, "LOOK_SECONDS", 0.4)
 
     async def story() -> None:
         slurm = OneJob()
