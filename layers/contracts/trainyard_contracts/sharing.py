@@ -72,7 +72,11 @@ class SharingSpec(Strict):
         default=None,
         description="those who take turns are the values of this label; default: the owners",
     )
-    limits: list[SharingLimit] = Field(default_factory=list, max_length=MOST_LIMITS)
+    limits: list[SharingLimit] = Field(
+        default_factory=list,
+        max_length=MOST_LIMITS,
+        description="of owners and of labels; each of them holds",
+    )
 
 
 class RunChanges(Strict):

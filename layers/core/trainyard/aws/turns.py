@@ -28,10 +28,12 @@ class TableTurns:
             "doc": pack(after),
             "version": number(after.version),
         }
-        condition, values = "version = :before", {":before": number(turns.version)}
         if turns.version == 0:
-            condition, values = "attribute_not_exists(pk)", None
-        if not self._table.put(item, condition=condition, values=values):
+            written = self._table.put(item, condition="attribute_not_exists(pk)")
+        else:
+            before = {":before": number(turns.version)}
+            written = self._table.put(item, condition="version = :before", values=before)
+        if not written:
             raise errors.ConflictError(
                 f"the turns on cluster {turns.cluster_name} were changed by someone else since "
                 f"version {turns.version}"
