@@ -8,15 +8,16 @@ BIN := .venv/bin
 ALL_BENCHES := $(basename $(notdir $(wildcard bench/*.py)))
 TRAINER_BENCHES := $(filter ddp_speed llm_speed checkpoint_stall resume_start to_hf_memory, \
 	$(ALL_BENCHES))
-# backends and recovery have commands of their own. plain_* and llm_jobs are what the others compare
-# with or run; llm_gpu needs a GPU; foreign_kills takes a quarter of an hour.
-BENCHES := $(filter-out __init__ figures recovery backends plain_% llm_jobs llm_gpu foreign_kills \
+# backends, many_runs and recovery have commands of their own. plain_* and llm_jobs are what the
+# others compare with or run; llm_gpu needs a GPU; foreign_kills takes a quarter of an hour.
+BENCHES := $(filter-out __init__ figures recovery backends many_runs plain_% llm_jobs llm_gpu \
+	foreign_kills \
 	$(TRAINER_BENCHES), \
 	$(ALL_BENCHES))
 
 .PHONY: help setup setup-trainers demo test test-unit test-machines machine-image \
-	test-parallelcluster test-conformance test-often check bench bench-recovery bench-backends \
-	bench-trainers wheels lock clean
+	test-parallelcluster test-conformance test-often check docs bench bench-recovery bench-backends \
+	bench-many bench-trainers wheels lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 26
@@ -74,6 +75,11 @@ test-often: setup-trainers ## real processes 20 times: what failed how often (TE
 check: setup ## format, lint, types, import rules, generated files, SAM and ASL
 	@$(BIN)/python scripts/check.py
 
+docs: ## the pages as a site with a search, in build/docs/site; links and anchors are checked
+	@if [ -z "$(PYTHON)" ]; then echo "docs: Python 3.11 or newer is needed" >&2; exit 1; fi
+	@$(PYTHON) scripts/setup.py docs
+	@.venv-docs/bin/python scripts/docs.py
+
 bench: setup ## every measurement in bench/ but those of recovery and of the trainers
 	@for name in $(BENCHES); do echo "== $$name"; $(BIN)/python -m bench.$$name || exit 1; done
 
@@ -83,6 +89,9 @@ bench-recovery: setup ## many faults, one after another; writes build/bench/reco
 
 bench-backends: setup-trainers ## a fault to the next new step on each backend, in rounds
 	@$(BIN)/python -m bench.backends
+
+bench-many: setup ## 200 runs of an array beside 40 others; writes build/bench/many_runs.json
+	@$(BIN)/python -m bench.many_runs
 
 bench-trainers: setup-trainers ## the trainers against their peers; writes JSON under build/bench/
 	@for name in $(TRAINER_BENCHES); do echo "== $$name"; $(BIN)/python -m bench.$$name || exit 1; done

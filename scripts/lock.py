@@ -86,6 +86,7 @@ def main() -> int:
     jobs = ROOT / "requirements" / "training-jobs.in"
     write(jobs, sys.executable, alike=(development, trainers.with_suffix(".txt")))
     write(ROOT / "requirements" / "parallelcluster.in", sys.executable)
+    write(ROOT / "requirements" / "docs.in", sys.executable)
     python313 = find_python313()
     if python313 is None:
         print(how_to_get_python313(), file=sys.stderr)

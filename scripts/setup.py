@@ -1,10 +1,11 @@
 """Makes a clean clone runnable: virtual environment, locked packages, editable members, Slurm;
 standard library only.
 
-python scripts/setup.py [trainers | parallelcluster]
+python scripts/setup.py [trainers | parallelcluster | docs]
 
 With `trainers` also what their tests and measurements need, and with `parallelcluster` the API of
-AWS ParallelCluster, in an environment of its own.
+AWS ParallelCluster, in an environment of its own. With `docs` only what builds the site of the
+pages, in its own environment, too.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ VENV = ROOT / ".venv"
 STAMP = VENV / "trainyard-setup.stamp"
 TRAINERS_STAMP = VENV / "trainyard-setup-trainers.stamp"
 PARALLELCLUSTER = ROOT / ".venv-parallelcluster"
+DOCS = ROOT / ".venv-docs"
 #: Stands for the images of training jobs in the local cloud.
 JOBS_VENV = ROOT / ".venv-training-jobs"
 JOBS_STAMP = JOBS_VENV / "trainyard-setup.stamp"
@@ -240,16 +242,26 @@ def ensure_trainers(basis: str) -> None:
 
 
 def ensure_parallelcluster() -> None:
-    """The API's environment, installed from its lock unless that was done before."""
+    """The API's environment."""
     ensure_programs(PARALLELCLUSTER_PROGRAMS, "ParallelCluster's")
     lock = ROOT / "requirements/parallelcluster.txt"
-    stamp = PARALLELCLUSTER / "trainyard-setup.stamp"
+    ensure_locked(PARALLELCLUSTER, lock, "ParallelCluster's API (once; some 400 MB)")
+
+
+def ensure_docs() -> None:
+    """The environment that builds the site; it needs nothing else of ours."""
+    ensure_locked(DOCS, ROOT / "requirements/docs.txt", "what builds the pages (once)")
+
+
+def ensure_locked(venv: Path, lock: Path, what: str) -> None:
+    """An environment of its own, installed from its lock unless that was done before."""
+    stamp = venv / "trainyard-setup.stamp"
     wanted = hashlib.sha256(lock.read_bytes() + f"{sys.version}{ROOT}".encode()).hexdigest()
     if stamp.exists() and stamp.read_text() == wanted:
         return
-    print("setup: installing ParallelCluster's API (once; some 400 MB)", flush=True)
-    subprocess.run([sys.executable, "-m", "venv", str(PARALLELCLUSTER)], check=True)
-    pip_into(PARALLELCLUSTER, "-r", str(lock))
+    print(f"setup: installing {what}", flush=True)
+    ensure_venv(venv)
+    pip_into(venv, "-r", str(lock))
     stamp.write_text(wanted)
 
 
@@ -273,12 +285,16 @@ def ensure_job_environment() -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    if list(argv) not in ([], ["trainers"], ["parallelcluster"]):
-        print("usage: python scripts/setup.py [trainers | parallelcluster]", file=sys.stderr)
+    if list(argv) not in ([], ["trainers"], ["parallelcluster"], ["docs"]):
+        usage = "usage: python scripts/setup.py [trainers | parallelcluster | docs]"
+        print(usage, file=sys.stderr)
         return 2
     started = time.monotonic()
     try:
-        basis = ensure_basis()
+        if list(argv) == ["docs"]:
+            ensure_docs()
+        else:
+            basis = ensure_basis()
         if list(argv) == ["trainers"]:
             ensure_trainers(basis)
             ensure_job_environment()

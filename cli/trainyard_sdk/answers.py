@@ -27,16 +27,20 @@ __all__ = [
     "AuditPage",
     "BatchView",
     "CapacityTry",
+    "ChainedRun",
     "Checkpoint",
     "CheckpointPage",
+    "CheckpointSpec",
     "ClusterChange",
     "ClusterNode",
     "ClusterPage",
+    "ClusterRef",
     "ClusterSummary",
     "ClusterView",
     "Code",
     "EventPage",
     "Export",
+    "ExportSpec",
     "FilesystemExportView",
     "FilesystemPage",
     "FilesystemPlanView",
@@ -44,8 +48,13 @@ __all__ = [
     "FilesystemSummary",
     "FilesystemView",
     "FiringView",
+    "GitSpec",
     "GroupSummary",
     "Incident",
+    "InputSpec",
+    "JobPythonEnvironment",
+    "JobSpec",
+    "LimitSpec",
     "LogView",
     "MetricsView",
     "MissingObject",
@@ -56,6 +65,8 @@ __all__ = [
     "Person",
     "PlanView",
     "Problem",
+    "ProgressSource",
+    "RecoverySpec",
     "RunPage",
     "RunSample",
     "RunSummary",
@@ -66,10 +77,12 @@ __all__ = [
     "ScheduleView",
     "SharingLimit",
     "SharingSpec",
+    "StartSpec",
     "Sync",
     "TimedRunSample",
     "TimelineEntry",
     "Upload",
+    "WatchSpec",
     "WayView",
     "WhoamiView",
 ]
@@ -922,6 +935,7 @@ class FiringView(Answer):
     late: bool = False
     reason: str = ""
     run_id: str | None = None
+    run_ids: list[str] = Field(default_factory=list)
 
 
 class ScheduleSummary(Answer):
@@ -947,14 +961,156 @@ class SchedulePage(Answer):
     schedules: list[ScheduleSummary] = Field(default_factory=list)
 
 
+class StartSpec(Answer):
+    """A whole checkpoint of another run.  It must lie on the same shared filesystem, or in the
+    verified export of a run that was on a cluster of this run's cluster's name."""
+
+    step: int
+    run: str = ""
+
+
+class WatchSpec(Answer):
+    """Checkpoints that a program writes in its own way, which the agent looks for and copies.  One
+    file or directory that matches is one checkpoint."""
+
+    pattern: str | list[str]
+    complete: Open[Literal["auto", "rename", "stable-seconds", "marker-file"]] = "auto"
+    marker: str | None = None
+    stable_seconds: float = 5
+
+
+class CheckpointSpec(Answer):
+    """When the trainer commits checkpoints and how many are kept on the cluster."""
+
+    directory: str = "checkpoints"
+    every_seconds: float | Open[Literal["auto"]] | None = None
+    every_steps: int | None = None
+    keep: int = 3
+    seconds_between_failures: float = 86400
+    start_from: StartSpec | None = None
+    watch: WatchSpec | None = None
+
+
+class ClusterRef(Answer):
+    """The cluster a run uses: an existing one by `name`, or one made for it from `spec`."""
+
+    name: str | None = None
+    otherwise: list[dict[str, Any]] = Field(default_factory=list)
+    spec: dict[str, Any] | None = None
+
+
+class ExportSpec(Answer):
+    """What is copied to S3, at the end (always verified object by object) and before."""
+
+    checkpoints: Open[Literal["all", "last", "none"]] = "all"
+    enabled: bool = True
+    every_seconds: float | None = None
+
+
+class InputSpec(Answer):
+    """Data that are there before the program starts, at each attempt."""
+
+    mode: Open[Literal["copy", "mount"]] = "copy"
+    path: str = ""
+    source: str = ""
+
+
+class GitSpec(Answer):
+    """A commit of a git repository, whose files become the program's working directory."""
+
+    ca_certificate: str | None = None
+    known_hosts: list[str] = Field(default_factory=list)
+    path: str | None = None
+    ref: str = "HEAD"
+    secret: str | None = None
+    url: str = ""
+
+
+class JobPythonEnvironment(Answer):
+    """Packages of one job's own.  Built once on the shared filesystem, on top of the cluster's
+    environment, before the job's first attempt."""
+
+    kind: Open[Literal["venv", "uv", "conda"]] = "venv"
+    python: str | None = None
+    requirements: list[str] = Field(default_factory=list)
+
+
+class JobSpec(Answer):
+    """What runs on the nodes. Every string reaches the process as data: no shell ever reads it."""
+
+    nodes: int
+    arguments: list[str | float] = Field(default_factory=list)
+    environment: dict[str, Any] = Field(default_factory=dict)
+    files: dict[str, str] = Field(default_factory=dict)
+    git: GitSpec | None = None
+    image: str | None = None
+    module: str | None = None
+    partition: str | None = None
+    precompile: bool = False
+    processes_per_node: int = 1
+    python_environment: JobPythonEnvironment | None = None
+    recipe: Open[Literal["accelerate", "command", "deepspeed", "mpirun", "neuron", "torchrun"]] = (
+        "torchrun"
+    )
+    script: str | None = None
+    secrets: dict[str, Any] = Field(default_factory=dict)
+    workdir: str | None = None
+
+
+class LimitSpec(Answer):
+    """Hard bounds of the run's life."""
+
+    cluster_deadline_seconds: int = 3600
+    expected_seconds: int | None = None
+    max_duration_seconds: int = 604800
+
+
+class ProgressSource(Answer):
+    """Where the steps of a program that reports none are read, instead of its log."""
+
+    mlflow: str | None = None
+    regex: str | None = None
+    tensorboard: str | None = None
+    wandb: str | None = None
+
+
+class RecoverySpec(Answer):
+    """The budgets of the recovery policy."""
+
+    in_place_restarts_per_node: int = 2
+    max_attempts: int = 10
+    same_error_limit: int = 2
+    wait_for_node_seconds: int = 3600
+
+
+class ChainedRun(Answer):
+    """A run of a chain: `after` and run:NAME/outputs name runs above it, of the same time."""
+
+    cluster: ClusterRef
+    job: JobSpec
+    after: list[str] = Field(default_factory=list)
+    after_policy: Open[Literal["success", "end"]] = "success"
+    checkpoint: CheckpointSpec | None = None
+    export: ExportSpec | None = None
+    inputs: list[InputSpec] = Field(default_factory=list)
+    labels: dict[str, str] = Field(default_factory=dict)
+    limits: LimitSpec | None = None
+    name: str = ""
+    priority: int = 0
+    progress: Open[Literal["auto", "none"]] | ProgressSource = "auto"
+    recovery: RecoverySpec | None = None
+    teardown: Open[Literal["always", "on-success", "never"]] | None = None
+
+
 class ScheduleSpec(Answer):
-    """When which run is submitted, and what happens while the one before it still trains."""
+    """When which runs are submitted, and what happens while those before them still train."""
 
     cron: str | None = None
     name: str = ""
     overlap: Open[Literal["skip", "queue", "replace"]] = "skip"
     rate: str | None = None
-    run: dict[str, Any] = Field(default_factory=dict)
+    run: dict[str, Any] | None = None
+    runs: list[ChainedRun] = Field(default_factory=list)
     timezone: str = "UTC"
 
 

@@ -109,7 +109,8 @@ def read_spec(path: str, kind: Kind | None = None) -> dict[str, Any]:
         raise InvalidInput(
             "This is a cluster's spec, not a run's", path, f"trainyard cluster create {path}"
         )
-    if kind in ("array", "schedule") and "run" not in document:
+    chain = kind == "schedule" and "runs" in document
+    if kind in ("array", "schedule") and "run" not in document and not chain:
         raise InvalidInput(
             f"The {kind}'s spec has no run",
             path,

@@ -138,7 +138,7 @@ class Controller:
             confirm=self._silence.confirm,
             queue=QueueWatch(self._slurm, self._reporter, self._attempts, self._table),
             powered_down=PoweredDown(self._slurm, self._table),
-            hollow=HollowJobs(self._table, self._forced_end),
+            hollow=HollowJobs(self._table, self._forced_end, self._links.alive),
             ending=ending,
         )
 

@@ -7,15 +7,18 @@ from dataclasses import replace
 import pytest
 from tests.support.adopted import ARN, FIRST, HEAD, NAME, SECOND, Adopted, a_node, foreign
 from tests.support.memory import Died
+from tests.support.spec_parts import cluster_spec
 from tests.support.story import run_spec
 
 from trainyard.app.clusters.adopt_cluster import adopt_cluster, plan_adoption, release_cluster
+from trainyard.app.clusters.create_cluster import create_cluster
 from trainyard.app.clusters.delete_cluster import delete_cluster
 from trainyard.app.clusters.node_operations import reboot_node, replace_node
 from trainyard.app.sweep.sweep import sweep
 from trainyard.domain.errors import (
     ClusterExists,
     ClusterInUse,
+    ClusterNameTaken,
     ClusterNotFound,
     IdempotencyConflict,
     InvalidRequest,
@@ -27,6 +30,7 @@ from trainyard.domain.states import BackendStatus, NodeState
 from trainyard.ports import NodeAnswer
 from trainyard_contracts import places
 from trainyard_contracts.adopting import AdoptSpec
+from trainyard_contracts.cluster_specs import read_cluster_spec
 
 
 @pytest.fixture
@@ -347,3 +351,35 @@ def test_a_node_that_is_not_running_is_not_asked(world: Adopted) -> None:
     world.backend.node_lists[NAME][2] = node.changed(status=NodeState.PENDING)
     world.ready()
     assert SECOND not in {node for _, node in world.adoptions.asked}
+
+
+def test_the_name_of_a_released_cluster_that_is_there_is_taken(world: Adopted) -> None:
+    world.ready()
+    spec = read_cluster_spec(cluster_spec(name=NAME, workers=2))
+    released(world)
+    with pytest.raises(ClusterNameTaken) as refused:
+        create_cluster(world.ports, spec)
+    assert "trainyard cluster adopt theirs" in refused.value.next_step
+    assert world.backend.made == 0
+    assert world.cluster.adoption is not None
+
+
+def test_a_run_that_waits_for_an_adopted_cluster_never_makes_one_of_its_name(
+    world: Adopted,
+) -> None:
+    """Whatever the run's record says: its own cluster had that name, and others' has it now."""
+    world.ready()
+    spec = read_cluster_spec(cluster_spec(name=NAME, workers=2))
+    run = world.story.submit(run_spec(cluster={"spec": cluster_spec(workers=2)}))
+    stored = world.story.world.runs.stored[run.id]
+    released(world)
+    world.story.world.runs.stored[run.id] = stored.changed(
+        cluster_name=NAME, spec=stored.spec.on(spec)
+    )
+    before = world.backend.made
+    world.story.rest()
+    world.story.pass_time(61)
+    world.story.sweep()
+    assert world.cluster.adoption is not None
+    assert world.cluster.generation == 1
+    assert world.backend.made == before

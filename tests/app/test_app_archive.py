@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from tests.support.memory import Died, MemoryBackend, MemoryChanges
 from tests.support.parallelcluster_specs import spec
-from tests.support.story import Story, record_fact
+from tests.support.story import Story, record_fact, run_spec
 
 from trainyard.app.clusters.change_cluster import stop_fleet, update_cluster
 from trainyard.app.clusters.create_cluster import create_cluster
 from trainyard.app.clusters.delete_cluster import delete_cluster
 from trainyard.app.runs.dry_run import dry_run_cluster
 from trainyard.app.runs.resume_run import resume_run
+from trainyard.app.runs.submit_run import submit_run
 from trainyard.app.sweep.sweep import sweep
 from trainyard.domain import errors
 from trainyard.domain.facts import ArchiveEnded, Book
@@ -401,6 +402,33 @@ def test_a_run_whose_checkpoints_were_given_up_is_not_resumed_from_an_older_arch
     assert story.cluster.status == "Deleted"
     with pytest.raises(errors.WrongState, match="holds the run's checkpoints"):
         resume_run(lab.world.ports, story.run_id)
+
+
+def _begun_with(lab: Lab, source: str) -> None:
+    given = spec(fsx={"capacityGib": 1200, "archive": ARCHIVE})
+    checkpoint = {"startFrom": {"run": source, "step": 5}}
+    submit_run(lab.world.ports, run_spec(cluster={"spec": given}, checkpoint=checkpoint))
+
+
+def test_no_run_begins_with_a_checkpoint_that_the_archive_may_lack(lab: Lab) -> None:
+    story = _run_that_was_cancelled(lab)
+    delete_cluster(lab.world.ports, story.cluster.name, force=True)
+    for _ in range(3):
+        lab.sweep()
+    with pytest.raises(errors.InvalidRequest, match="no verified export") as refused:
+        _begun_with(lab, story.run_id)
+    assert [one.field for one in refused.value.errors] == ["checkpoint.startFrom.run"]
+
+
+def test_a_run_begins_with_a_checkpoint_of_an_archive_that_was_verified(lab: Lab) -> None:
+    story = _run_that_was_cancelled(lab)
+    delete_cluster(lab.world.ports, story.cluster.name)
+    lab.rest()
+    lab.sweep()
+    lab.world.lustre.end(TaskEnd("succeeded", files=3))
+    for _ in range(3):
+        lab.sweep()
+    _begun_with(lab, story.run_id)
 
 
 def test_a_run_is_resumed_from_its_archive_once_that_is_verified(lab: Lab) -> None:

@@ -9,10 +9,17 @@ from pydantic import ValidationError
 from tests.support.spec_parts import cluster_spec
 from tests.support.story import Story, make_cluster, run_spec
 
+from trainyard.app.runs import advance_array as advance_module
 from trainyard.app.runs.advance_array import cancel_array, member_run
 from trainyard.app.runs.submit_array import submit_array
+from trainyard.domain import names
 from trainyard.domain.array_records import RunArray
-from trainyard.domain.errors import ClusterNotFound, IdempotencyConflict
+from trainyard.domain.errors import (
+    BackendRejected,
+    ClusterExists,
+    ClusterNotFound,
+    IdempotencyConflict,
+)
 from trainyard_contracts.arrays import ArraySpec
 
 
@@ -208,3 +215,58 @@ def test_a_member_ends_well_where_the_record_of_its_array_cannot_be_read() -> No
     story.world.arrays.stored.pop(array.id)
     end_member(story, array, 0)
     assert story.world.runs.stored[member_run(array, 0)].status == "Succeeded"
+
+
+def own_cluster(total: int = 6, parallel: int = 2) -> ArraySpec:
+    spec = array_spec(total=total, parallel=parallel)
+    own = run_spec(cluster={"spec": cluster_spec(workers=2, spares=1)}).cluster
+    return spec.changed(run=spec.run.changed(cluster=own))
+
+
+def test_an_array_whose_cluster_is_refused_by_aws_ends_and_each_member_says_why() -> None:
+    story = Story()
+    story.world.backend.refuse["create"] = BackendRejected("the quota of ml.p5 is 0")
+    array = submit_array(story.world.ports, own_cluster())
+    story.rest()
+    for _ in range(4):
+        story.pass_time(61)
+        story.sweep()
+    ended = now(story, array)
+    assert ended.status == "Failed"
+    assert len(ended.failed) + len(ended.refused) == 6
+    assert "quota of ml.p5" in story.world.runs.stored[member_run(array, 0)].reason
+    assert active_runs(story) == []
+
+
+def test_an_array_whose_cluster_can_never_be_stored_ends_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    story = Story()
+    refusal = ClusterExists("a cluster of that name exists")
+
+    def refused(*given: object, **more: object) -> None:
+        raise refusal
+
+    with monkeypatch.context() as other:
+        other.setattr(advance_module, "create_cluster", refused)
+        array = submit_array(story.world.ports, own_cluster())
+    story.rest()
+    story.sweep()
+    ended = now(story, array)
+    assert (ended.status, ended.refused) == ("Failed", list(range(6)))
+    assert "Its cluster was refused: a cluster of that name exists" in ended.reason
+    assert story.world.runs.stored == {}
+
+
+def test_an_array_never_deletes_a_cluster_of_its_name_that_is_not_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    story = Story()
+    spec = own_cluster()
+    with monkeypatch.context() as known:
+        known.setattr(names, "cluster_for_run", lambda name, run: "shared")
+        make_cluster(story)
+        array = submit_array(story.world.ports, spec)
+    story.rest()
+    assert now(story, array).status == "Failed"
+    assert story.world.clusters.stored["shared"].status == "Ready"

@@ -85,7 +85,7 @@ def test_a_refusal_of_the_request_itself_leads_to_the_next_way() -> None:
     story.rest()
     assert story.cluster.generation > 1
     del story.world.backend.refuse["create"]
-    story.pass_time(61)
+    story.pass_time(76)
     story.ready()
     story.training()
     assert story.run.status == "Running"

@@ -107,7 +107,9 @@ def test_a_schedules_name_is_free_again_once_it_is_deleted(schedules: Any) -> No
     gone = schedules.put(made.changed(status="Deleted", placed="x"))
     assert schedules.list(limit=5, token=None).items == []
     assert [one.name for one in schedules.active()] == ["nightly"]
-    schedules.put(gone.changed(placed=""))
+    gone = schedules.put(gone.changed(placed=""))
+    assert [one.name for one in schedules.active()] == ["nightly"], "until it surely is gone there"
+    schedules.put(gone.changed(closed=True))
     assert schedules.active() == []
     assert schedules.create(schedule()).generation == 2
     with pytest.raises(errors.ConflictError):

@@ -89,3 +89,13 @@ def test_each_limit_has_a_meaning_of_its_own() -> None:
     assert rows
     assert [name for name, _, meaning in rows if times[meaning] > 1] == []
     assert [name for name, _, meaning in rows if "..." in meaning] == []
+
+
+def test_no_line_of_a_diagram_is_cut_by_a_semicolon() -> None:
+    """It ends a statement there, and then nothing is drawn."""
+    pages = [ROOT / "README.md", *DOCS.rglob("*.md")]
+    drawn = {
+        page: re.findall(r"```mermaid\n(.*?)```", page.read_text(), re.DOTALL) for page in pages
+    }
+    assert sum(map(len, drawn.values())) > 3
+    assert [page for page, texts in drawn.items() if any(";" in text for text in texts)] == []

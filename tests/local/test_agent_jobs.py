@@ -8,13 +8,14 @@ import pwd
 import signal
 import time
 from collections.abc import Iterator
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.agent import RUN
-from tests.support.agent_cluster import KILL_WAIT, AgentCluster, agent_cluster
+from tests.support.agent_cluster import KILL_WAIT, AgentCluster, agent_cluster, kill_all
 from tests.support.agent_jobs import (
     LIGHT_TRAINER,
     TRAINER,
@@ -282,6 +283,31 @@ def test_a_step_whose_daemon_was_killed_is_ended_and_the_next_attempt_goes_on(
     )
     assert "slurmstepd" in ended["error"]
     assert cluster.sink.of("NodeLost") == []
+    submit(cluster, 2)
+    assert event(cluster, "AttemptStepped", 30, attempt=2)["resumedFrom"] >= 10
+
+
+@pytest.mark.parametrize("agents", [False, True], ids=["agents go on", "agents are killed"])
+def test_a_job_of_which_every_process_was_killed_is_ended_and_the_next_attempt_goes_on(
+    cluster: AgentCluster, agents: bool
+) -> None:
+    nodes = training(cluster)
+    daemons = [step_daemon(cluster, name) for name in nodes]
+    of_nodes = [node_named(cluster, name) for name in nodes]
+    for node in of_nodes if agents else ():
+        cluster.kill_agent(node)
+    for pid in daemons:
+        os.kill(pid, signal.SIGKILL)
+    for name in nodes:
+        step = {"TRAINYARD_RUN_ID": RUN, "SLURM_STEP_ID": "0", "SLURMD_NODENAME": name}
+        kill_all(partial(cluster.processes, **step))
+    for node in of_nodes if agents else ():
+        cluster.start_agent(node)
+    ended = event(cluster, "AttemptEnded", 60)
+    assert (ended["outcome"], ended["errorKind"]) == ("failed", "signal")
+    assert cluster.sink.of("NodeLost") == []
+    if not agents:
+        assert "every process of the job is gone" in ended["error"]
     submit(cluster, 2)
     assert event(cluster, "AttemptStepped", 30, attempt=2)["resumedFrom"] >= 10
 

@@ -47,15 +47,15 @@ def test_a_lost_host_costs_the_steps_since_the_newest_checkpoint_and_no_bit(
     jobs: ContainerCloud,
 ) -> None:
     spec = {"hosts": 2, "checkpointEverySteps": 10, "checkpointKeep": 3}
-    steps = ["--steps", "60", "--step-seconds", "0.1"]
-    whole = jobs.start("run-whole", arguments=steps, **spec)
-    broken = jobs.start("run-broken", arguments=steps, **spec)
+    steps = ["--steps", "60", "--step-seconds"]
+    whole = jobs.start("run-whole", arguments=[*steps, "0.05"], **spec)
+    broken = jobs.start("run-broken", arguments=[*steps, "0.5"], **spec)
     eventually("a checkpoint", lambda: len(jobs.told("run-broken", "CheckpointCommitted")) >= 2)
 
     jobs.cloud.fault("kill-host", job=broken, host="algo-2")
     jobs.cloud.until(broken, "Failed")
     kept = jobs.whole("run-broken")
-    again = jobs.start("run-broken", attempt=2, arguments=steps, **spec)
+    again = jobs.start("run-broken", attempt=2, arguments=[*steps, "0.05"], **spec)
 
     jobs.cloud.until(again, "Completed")
     jobs.cloud.until(whole, "Completed")
@@ -102,8 +102,8 @@ def test_the_exception_of_a_program_is_the_attempts_end(jobs: ContainerCloud) ->
 
 
 def test_a_stop_saves_first_and_no_step_is_lost(jobs: ContainerCloud) -> None:
-    steps = ["--steps", "400", "--step-seconds", "0.05"]
-    name = jobs.start("run-stop", hosts=2, signals=True, arguments=steps, checkpointEverySteps=100)
+    steps = ["--steps", "10000", "--step-seconds", "0.05"]
+    name = jobs.start("run-stop", hosts=2, signals=True, arguments=steps, checkpointEverySteps=9999)
     eventually("its first step", lambda: jobs.told("run-stop", "AttemptStepped"))
 
     jobs.cloud.sagemaker.stop_training_job(TrainingJobName=name)
@@ -113,7 +113,8 @@ def test_a_stop_saves_first_and_no_step_is_lost(jobs: ContainerCloud) -> None:
     assert jobs.whole("run-stop") == [committed["step"]]
     # Who asked, and for what, only the control plane knows: the container calls it no end.
     assert jobs.told("run-stop", "AttemptEnded") == []
-    again = jobs.start("run-stop", attempt=2, hosts=2, arguments=["--steps", "150"])
+    rest = ["--steps", str(committed["step"] + 5)]
+    again = jobs.start("run-stop", attempt=2, hosts=2, arguments=rest)
     jobs.cloud.until(again, "Completed")
     [stepped] = jobs.told("run-stop", "AttemptStepped", 2)
     assert stepped["resumedFrom"] == committed["step"]

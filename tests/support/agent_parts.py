@@ -104,6 +104,7 @@ def job_parts(
     confirm: Any = nobody,
     kill: Any = nobody,
     on_end: Any = nobody,
+    alive: Any = nobody,
 ) -> JobParts:
     attempts = Attempts(config, reporter)
     shared: dict[str, Any] = {
@@ -119,7 +120,7 @@ def job_parts(
         confirm=confirm,
         queue=QueueWatch(slurm, reporter, attempts, table),
         powered_down=PoweredDown(slurm, table),
-        hollow=HollowJobs(table, forced_end),
+        hollow=HollowJobs(table, forced_end, alive),
         ending=ending,
         **shared,
     )
@@ -163,6 +164,7 @@ class Controller:
         self.killed: list[tuple[int, list[str]]] = []
         self.closed: list[int] = []
         self.asked: list[Any] = []
+        self.processes: dict[str, int] = {}
         parts = job_parts(
             self.config,
             self.reporter,
@@ -172,6 +174,7 @@ class Controller:
             confirm=self.confirm,
             kill=self.kill,
             on_end=self.on_end,
+            alive=self.alive,
         )
         self.attempts, self.follower, self.jobs = parts.attempts, parts.follower, parts.control
         self.ending, self.forced_end = parts.ending, parts.forced_end
@@ -192,6 +195,11 @@ class Controller:
 
     async def confirm(self, names: Any) -> None:
         self.asked.append(names)
+
+    async def alive(self, nodes: Any, run_id: str, number: int) -> int | None:
+        """As many processes as a test says; of all nodes, or None where one does not answer."""
+        counts = [self.processes.get(node) for node in nodes]
+        return None if None in counts else sum(counts)  # type: ignore[arg-type]
 
     async def kill(self, run_id: str, number: int, jobs: list[str]) -> dict[str, int]:
         assert run_id == RUN

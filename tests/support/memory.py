@@ -512,7 +512,7 @@ class MemorySchedules:
         return page(there, limit, token, "schedules")
 
     def active(self) -> builtins.list[Schedule]:
-        return [one for one in self.stored.values() if one.status != "Deleted" or one.placed]
+        return [one for one in self.stored.values() if not one.over]
 
 
 class MemoryScheduler:
@@ -1033,5 +1033,5 @@ class World:
             dead_letters=wrap(self.dead_letters), secrets=wrap(self.secrets), prices=MemoryPrices(),
             metrics=self.metrics, clock=self.clock, ids=self.ids,
             config=Config(heartbeat_seconds=60, secret_prefix="trainyard/test",
-                          data_bucket="trainyard-data"),
+                          data_bucket="trainyard-data", region="us-east-1"),
         )  # fmt: skip

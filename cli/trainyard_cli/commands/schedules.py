@@ -10,6 +10,7 @@ from rich.markup import escape
 from trainyard_sdk.client import Json
 from trainyard_sdk.spec_files import read_spec
 
+from ..chains import ordered
 from ..context import Context, context_of
 from ..screen.output import (
     confirmed,
@@ -38,12 +39,20 @@ def add(
         typer.Argument(metavar="FILE", help="ScheduleSpec in YAML or JSON; - for standard input"),
     ],
 ) -> None:
-    """Add a schedule. A directory that run.job.workdir names is uploaded first."""
+    """Add a schedule of a run or a chain. Directories that job.workdir names are uploaded first."""
+    context, spec = context_of(typer_context), read_spec(file, "schedule")
+    ready = dict(spec)
+    if isinstance(spec.get("run"), dict):
+        ready["run"] = _ready(context, spec["run"], file)
+    if isinstance(spec.get("runs"), list):
+        ready["runs"] = [_ready(context, one, file) for one in ordered(spec["runs"], file)]
+    _print(context, context.client.create_schedule(ready))
+
+
+def _ready(context: Context, run: Json, file: str) -> Json:
     from trainyard_sdk.upload.workdir import anchored
 
-    context, spec = context_of(typer_context), read_spec(file, "schedule")
-    run, _ = prepared(context, anchored(spec["run"], file), dryrun=False)
-    _print(context, context.client.create_schedule({**spec, "run": run}))
+    return prepared(context, anchored(run, file), dryrun=False)[0]
 
 
 @schedules.command("ls")
@@ -103,6 +112,12 @@ def _when(found: Json) -> str:
     return f"{found['cron']} {found['timezone']}" if found["cron"] else f"every {found['rate']}"
 
 
+def _runs(firing: Json) -> list[str]:
+    """Other versions may name the first only."""
+    first = firing.get("runId")
+    return list(firing.get("runIds") or ([first] if first else []))
+
+
 def _outcome(firing: Json) -> str:
     return f"{firing['at']} {firing['outcome']} {firing['runId'] or ''}".rstrip()
 
@@ -121,7 +136,7 @@ def _print(context: Context, found: Json) -> None:
         }
     )
     rows = [
-        (one["at"], one["outcome"], one["runId"] or "-", escape(one["reason"]))
+        (one["at"], one["outcome"], "\n".join(_runs(one)) or "-", escape(one["reason"]))
         for one in found["firings"]
     ]
     if rows:

@@ -15,7 +15,7 @@ from ..context import context_of
 from ..problems import FAILED, InvalidInput
 from ..screen.output import err, out, print_json
 from .account import Account
-from .examination import examine, names
+from .examination import examine_all, names
 from .findings import Finding
 
 STYLES = {"failure": "red bold", "warning": "yellow", "unknown": "magenta"}
@@ -41,11 +41,11 @@ def doctor(
     from .scope import Scope  # imported here: it brings pydantic, which no other command waits for
 
     context = context_of(typer_context)
-    scope = Scope.of(read_spec(file) if file else None)
+    scopes = Scope.every(read_spec(file) if file else None)
     account = _account(stack, region, profile)
-    found = examine(
+    found = examine_all(
         account,
-        scope,
+        scopes,
         tell=lambda name: (
             None if context.json else err.print(f"[dim]looking at {name.replace('_', ' ')}[/]")
         ),

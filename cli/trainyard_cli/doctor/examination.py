@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from . import checks
@@ -36,6 +36,18 @@ def examine(
         module = importlib.import_module(f"{checks.__name__}.{name}")
         found += _findings(name, module.check, account, scope)
         if name == "credentials" and found:
+            break
+    return found
+
+
+def examine_all(
+    account: Account, scopes: Sequence[Scope], *, tell: Callable[[str], object] = lambda _name: None
+) -> list[Finding]:
+    """The findings of every way that a spec names; what several have in common comes once."""
+    found: list[Finding] = []
+    for scope in scopes:
+        found += [one for one in examine(account, scope, tell=tell) if one not in found]
+        if any(one.check == "credentials" for one in found):
             break
     return found
 

@@ -50,6 +50,19 @@ class Scope:
                 "Correct it first; --dryrun tells all that is wrong",
             ) from None
 
+    @classmethod
+    def every(cls, document: Mapping[str, Any] | None) -> list[Scope]:
+        """That of the spec, and one for each whole spec that may take its cluster's place.
+
+        Raises InvalidInput for a spec that the API would refuse.
+        """
+        first = cls.of(document)
+        if document is None or "job" not in document:
+            return [first]
+        run = RunSpec.model_validate(as_uploaded(document))
+        others = enumerate(run.cluster.otherwise)
+        return [first, *(cls(one, run.job, f"cluster.otherwise.{at}.") for at, one in others)]
+
     @property
     def groups(self) -> list[InstanceGroup]:
         """None where `unknown_backend` says whose groups they would be."""

@@ -69,7 +69,7 @@ def account(world: World, _watch: Watch) -> str:
             f"the API answers, and {caller['Arn']} may call it; "
             "the local cloud has nothing of what doctor reads"
         )
-    from ..doctor.examination import examine, names
+    from ..doctor.examination import examine_all, names
     from ..doctor.scope import Scope
 
     stack = world.account.outputs.get("ApiUrl", "").rstrip("/")
@@ -79,7 +79,7 @@ def account(world: World, _watch: Watch) -> str:
             f"--stack {world.account.stack_name} has another ApiUrl than the API that was called",
             "Give the --stack that made this API, or that stack's ApiUrl as --endpoint",
         )
-    found = examine(world.account, Scope.of(world.spec))
+    found = examine_all(world.account, Scope.every(world.spec))
     world.examined([one.as_json() for one in found])
     fatal = [one for one in found if one.severity == "failure"]
     if fatal:

@@ -124,6 +124,13 @@ class ClusterBase(Strict, ABC):
     )
     labels: Labels = Field(default_factory=dict)
     backend: str
+    region: Annotated[str, StringConstraints(pattern=r"^[a-z]{2,}(-[a-z]+)+-\d{1,2}$")] | None = (
+        Field(
+            default=None,
+            description="that of the stack, which makes clusters in its own region only; another "
+            "one is refused",
+        )
+    )
     capacity: Sequence[CapacityBase] = Field(
         default_factory=list, description="other ways to make it, where the backend knows any"
     )

@@ -42,6 +42,10 @@ _SLURM_ENDED = re.compile(r"srun: Force Terminated |slurmstepd: error: \*\*\* ")
 _MAX_ERROR = 500
 #: Linux, <signal.h>.
 _SIGKILL, _SIGTERM = 9, 15
+_ALL_KILLED = (
+    "every process of the job is gone from its nodes, and Slurm's step daemons with them, so none "
+    "could say why"
+)
 LOG_TAIL_BYTES = 8192
 # The launchers of a job start within moments.
 CLOCKS_DIFFER_SECONDS = 60.0
@@ -149,11 +153,15 @@ def diagnose(
     """`lost`: nodes of the job that are lost; `cancelled`: we were asked to.
 
     `superseded`: a newer attempt ended this one. `hollow`: we ended the job because its launchers
-    had ended, so Slurm's words are about our scancel.
+    had ended or were gone, so Slurm's words are about our scancel.
     """
     if hollow and _told_by_all(job, launches) and _all_well(launches):
         return _good_end(launches)
     if hollow and not lost and not cancelled:
+        if launches and all(item.ended is None for item in launches):
+            return _of_log(log_tail, None, None) or Diagnosis(
+                "failed", None, _SIGKILL, _ALL_KILLED, "signal"
+            )
         return _of_launches(launches, None, job) or _of_what_is_left(launches, log_tail, None, None)
     if job is not None and not lost and _well(job, launches):
         return _good_end(launches)

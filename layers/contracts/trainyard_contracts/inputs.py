@@ -60,8 +60,9 @@ S3Source = Annotated[
 ]
 
 
-#: What another run exported, all of it or what lies below a path there.
-_OUTPUTS = rf"run:{RUN_ID}/outputs(/[A-Za-z0-9_.=+@-]+)*/?"
+#: What another run exported, all of it or what lies below a path there. In the chain of a schedule
+#: a run has its name there; RunSpec wants an id, which its `after` must name.
+_OUTPUTS = rf"run:({RUN_ID}|{NAME_PATTERN.strip('^$')})/outputs(/[A-Za-z0-9_.=+@-]+)*/?"
 
 
 def is_s3(source: str) -> bool:
@@ -81,6 +82,10 @@ class RunOutputs(NamedTuple):
             return None
         run_id, _, path = source.removeprefix("run:").partition("/outputs")
         return cls(run_id, path.strip("/"))
+
+    def source(self) -> str:
+        """As a spec names it."""
+        return f"run:{self.run_id}/outputs" + (f"/{self.path}" if self.path else "")
 
     def below(self, export_prefix: str) -> str:
         """Where the objects lie; ends with a slash, as `export_prefix` does."""

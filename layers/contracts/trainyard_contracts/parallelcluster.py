@@ -27,10 +27,11 @@ NEW_AT_MOST = {"fsx": 1, "efs": 1, "ebs": 5}
 EXISTING_AT_MOST = {"fsx": 20, "efs": 20, "ebs": 5}
 #: ParallelCluster takes 60. A run's own cluster gets a hyphen and six letters of the run's id.
 NAME_AT_MOST = 53
-#: Fields that an update may change, as far as ParallelCluster lets it.
+#: Fields that an update may change, as far as ParallelCluster lets it; `region` may be named or
+#: left out, and is the stack's.
 CHANGEABLE = frozenset({
     "queues", "image", "head_node", "login_nodes", "iam_policies", "idle_limit_seconds",
-    "update_while_used",
+    "update_while_used", "region",
 })  # fmt: skip
 #: The name of the head node's group; no queue can have it, for it is no lower-case name.
 HEAD_NODE = "HeadNode"

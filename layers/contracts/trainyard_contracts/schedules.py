@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from .base import Name, Strict, judged, rule
+from .base import Name, Strict, judged, read_stored, rule
 from .cron import Cron, Rate, zone_of
+from .inputs import InputSpec, RunOutputs
 from .specs import RunSpec
+
+#: Runs of one time. As many as a run may name in `after`, since the next time may wait for all.
+MOST_RUNS = 16
 
 
 def _cron(text: str) -> str:
@@ -26,8 +31,38 @@ def _zone(name: str) -> str:
     return name
 
 
+class ChainedRun(RunSpec):
+    """A run of a chain: `after` and run:NAME/outputs name runs above it, of the same time."""
+
+    after: list[Name] = Field(
+        default_factory=list,
+        max_length=16,
+        description="names of runs above it in the list; it begins when those have ended",
+    )
+
+    def with_ids(self, ids: Mapping[str, str], before: Sequence[str] = ()) -> RunSpec:
+        """The spec of one time, with ids in the place of names.
+
+        One that follows no other of its time begins after the runs `before`, however they ended.
+        """
+        spec = self.changed(
+            after=[ids[name] for name in self.after],
+            inputs=[_with_id(one, ids) for one in self.inputs],
+        )
+        if before and not self.after:
+            spec = spec.changed(after=list(before), after_policy="end")
+        return read_stored(RunSpec, spec.model_dump_json(by_alias=True))
+
+
+def _with_id(one: InputSpec, ids: Mapping[str, str]) -> InputSpec:
+    outputs = RunOutputs.of(one.source)
+    if outputs is None:
+        return one
+    return one.changed(source=outputs._replace(run_id=ids[outputs.run_id]).source())
+
+
 class ScheduleSpec(Strict):
-    """When which run is submitted, and what happens while the one before it still trains."""
+    """When which runs are submitted, and what happens while those before them still train."""
 
     name: Annotated[Name, StringConstraints(max_length=48)] = Field(
         description="of the schedule; each run's name is that of its spec"
@@ -50,7 +85,13 @@ class ScheduleSpec(Strict):
         description="while the run of an earlier time goes on. skip: no run; queue: the run begins "
         "after it, and one waits at most; replace: it is cancelled, and the run begins after that",
     )
-    run: RunSpec = Field(description="what is submitted")
+    run: RunSpec | None = Field(default=None, description="what is submitted; or give 'runs'")
+    runs: list[ChainedRun] = Field(
+        default_factory=list,
+        max_length=MOST_RUNS,
+        description="a chain instead of one run, such as preprocess, train, evaluate; all of it is "
+        "submitted at each time",
+    )
 
     @rule
     def _when(self) -> ScheduleSpec:
@@ -58,11 +99,51 @@ class ScheduleSpec(Strict):
             raise ValueError("give one of 'cron' (such as '0 2 * * *') and 'rate' ('6 hours')")
         if self.rate is not None and self.timezone != "UTC":
             raise ValueError("timezone: a rate has none; remove it, or use cron")
-        if self.run.after:
+        return self
+
+    @rule
+    def _what(self) -> ScheduleSpec:
+        if (self.run is None) == (not self.runs):
+            raise ValueError("give one of 'run' (one run) and 'runs' (a chain of runs)")
+        if self.run is not None and self.run.after:
             raise ValueError(
-                "run.after: a schedule's runs follow no others; use overlap for those before them"
+                "run.after: a schedule's run follows no others; use overlap for those before it, "
+                "and 'runs' for a chain"
             )
         return self
+
+    @rule
+    def _chained(self) -> ScheduleSpec:
+        above: dict[str, ChainedRun] = {}
+        for number, one in enumerate(self.runs):
+            field = f"runs.{number}"
+            if one.name in above:
+                raise ValueError(
+                    f"{field}.name: '{one.name}' is the name of two runs; give each its own"
+                )
+            for name in one.after:
+                if name not in above:
+                    known = ", ".join(above) or "none"
+                    raise ValueError(
+                        f"{field}.after: '{name}' is no run above this one ({known}); put the run "
+                        "that comes first above it"
+                    )
+            for at, given in enumerate(one.inputs):
+                outputs = RunOutputs.of(given.source)
+                if outputs is not None and not above[outputs.run_id].export.enabled:
+                    raise ValueError(
+                        f"{field}.inputs.{at}.source: run '{outputs.run_id}' exports nothing "
+                        "(export.enabled: false), so it has no outputs to read"
+                    )
+            above[one.name] = one
+        return self
+
+    @property
+    def chain(self) -> list[ChainedRun]:
+        """The runs of each time, in the order of their submission."""
+        if self.run is None:
+            return self.runs
+        return [read_stored(ChainedRun, self.run.model_dump_json(by_alias=True))]
 
     @property
     def expression(self) -> str:

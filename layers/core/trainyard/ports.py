@@ -1013,6 +1013,8 @@ class Config:
     has_network: bool = False
     #: The stack's own bucket, of every cluster's runs.
     data_bucket: str = ""
+    #: Where the stack is, and each of its clusters.
+    region: str = ""
     #: Of clusters and filesystems whose spec names none.
     subnet_ids: tuple[str, ...] = ()
     security_group_ids: tuple[str, ...] = ()

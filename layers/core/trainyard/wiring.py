@@ -115,6 +115,7 @@ def _config(settings: Settings) -> Config:
         settings.orphan_seconds,
         has_network,
         settings.data_bucket,
+        settings.region,
         settings.default_subnet_ids,
         settings.default_security_group_ids,
         RolesOfPeople(settings.admins, settings.members, settings.viewers),

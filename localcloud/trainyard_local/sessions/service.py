@@ -322,6 +322,7 @@ class Sessions:
         self._sessions: dict[str, Session] = {}
         self._lock = threading.Lock()
         self._starts: deque[float] = deque(maxlen=STARTS_PER_SECOND)
+        self._started = self._throttled = 0
         self._server = serve(
             self._channel,
             "127.0.0.1",
@@ -376,8 +377,15 @@ class Sessions:
         with self._lock:
             moment = time.monotonic()
             if len(self._starts) == STARTS_PER_SECOND and moment - self._starts[0] < 1:
+                self._throttled += 1
                 raise SsmError("ThrottlingException", "Rate exceeded")
             self._starts.append(moment)
+            self._started += 1
+
+    def report(self) -> dict[str, int]:
+        """How many StartSession calls got through, and how many were throttled."""
+        with self._lock:
+            return {"started": self._started, "throttled": self._throttled}
 
     def _node(self, target: str) -> tuple[LocalCluster, Node]:
         by_name = "targets-have-the-name" in self._cloud.quirks
@@ -521,6 +529,7 @@ def install(cloud: LocalCloud, kms_key: str | None = None) -> Sessions:
     for name, answer in answers.items():
         setattr(SimpleSystemManagerResponse, name, _method(answer))
     cloud.on_shutdown.append(sessions.close)
+    cloud.reporters["sessions"] = sessions.report
     return sessions
 
 

@@ -83,6 +83,7 @@ class Attempt:
     queue_told: AttemptQueued | None = None
     queue_told_at: float = float("-inf")
     looked_at: float = float("-inf")
+    counted_at: float = float("-inf")
     hollow_since: float | None = None
     hollow: bool = False
     eager_until: float = 0.0

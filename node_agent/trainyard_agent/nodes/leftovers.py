@@ -1,15 +1,16 @@
-"""Kills what older attempts of a run left on this node.
+"""Kills what older attempts of a run left on this node, and counts what a running one has there.
 
 These are processes, and the Slurm step daemons that hold them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 _STEP_DAEMON = re.compile(rb"^slurmstepd: \[(\d+)\.")
@@ -83,6 +84,36 @@ def find(
     return daemons + others
 
 
+def count_alive(run_id: str, attempt: int, node_name: str, *, proc: Path = Path("/proc")) -> int:
+    """How many processes of this very attempt's step run on this node.
+
+    Not its batch script and the srun in it: these wait for a step whose daemon is gone for ever.
+    """
+    mark = f"TRAINYARD_RUN_ID={run_id}\0".encode()
+    return sum(
+        _is_of_step(environment, attempt, node_name)
+        for environment in _environments(proc)
+        if mark in environment
+    )
+
+
+def _environments(proc: Path) -> Iterator[bytes]:
+    """Of each process that can be read; a zombie has none."""
+    for name in os.listdir(proc):
+        if name.isdigit():
+            with contextlib.suppress(OSError), open(proc / name / "environ", "rb", 0) as stream:
+                yield stream.read(262144)
+
+
+def _is_of_step(environment: bytes, attempt: int, node_name: str) -> bool:
+    variables = _variables(environment)
+    return (
+        variables.get(b"TRAINYARD_ATTEMPT") == str(attempt).encode()
+        and b"SLURM_STEP_ID" in variables
+        and variables.get(b"SLURMD_NODENAME", b"").decode(errors="replace") == node_name
+    )
+
+
 def _below(node_root: str | None, link: Path) -> bool:
     if node_root is None:
         return True
@@ -95,10 +126,14 @@ def _below(node_root: str | None, link: Path) -> bool:
 
 
 def _belongs(environment: bytes, attempt: int, node_name: str) -> bool:
-    variables = dict(item.partition(b"=")[::2] for item in environment.split(b"\0"))
+    variables = _variables(environment)
     number = variables.get(b"TRAINYARD_ATTEMPT", b"")
     return (
         number.isdigit()
         and int(number) <= attempt
         and variables.get(b"SLURMD_NODENAME", b"").decode(errors="replace") == node_name
     )
+
+
+def _variables(environment: bytes) -> dict[bytes, bytes]:
+    return dict(item.partition(b"=")[::2] for item in environment.split(b"\0"))

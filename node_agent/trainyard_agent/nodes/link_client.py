@@ -17,7 +17,7 @@ from trainyard_agent.host.boot import boot_id
 from trainyard_agent.host.identifiers import RUN_ID
 from trainyard_agent.nodes.containers import remove_left
 from trainyard_agent.nodes.frames import Frames, LinkError, give_up_early, greet_as_client
-from trainyard_agent.nodes.leftovers import kill_leftovers
+from trainyard_agent.nodes.leftovers import count_alive, kill_leftovers
 from trainyard_contracts.files import AgentConfig
 
 log = logging.getLogger(__name__)
@@ -115,16 +115,19 @@ class LinkClient:
                 frames.send(
                     {"is": "done", "id": message.get("id"), "killed": await self._kill(message)}
                 )
+            elif message.get("is") == "count":
+                frames.send(
+                    {"is": "done", "id": message.get("id"), "alive": await self._count(message)}
+                )
+
+    async def _count(self, message: dict[str, Any]) -> int:
+        run, attempt = _attempt_of(message)
+        return await asyncio.to_thread(count_alive, run, attempt, self._config.node_name)
 
     async def _kill(self, message: dict[str, Any]) -> int:
-        run, attempt, jobs = message.get("run"), message.get("attempt"), message.get("jobs")
-        if not (
-            isinstance(run, str)
-            and RUN_ID.match(run)
-            and isinstance(attempt, int)
-            and isinstance(jobs, list)
-        ):
-            raise LinkError(f"a kill order that names no run and attempt: {message!r:.200}")
+        (run, attempt), jobs = _attempt_of(message), message.get("jobs")
+        if not isinstance(jobs, list):
+            raise LinkError(f"a kill order that names no jobs: {message!r:.200}")
         names = [str(job) for job in jobs]
         root = os.environ.get("TRAINYARD_ROOT")
         killed = await asyncio.to_thread(
@@ -133,3 +136,11 @@ class LinkClient:
         log.info("killed %d leftovers of attempts up to %d of %s", killed, attempt, run)
         self._background.spawn(asyncio.to_thread(remove_left, names))  # the next job does not wait
         return killed
+
+
+def _attempt_of(message: dict[str, Any]) -> tuple[str, int]:
+    """Of which run and attempt an order is. Raises LinkError."""
+    run, attempt = message.get("run"), message.get("attempt")
+    if isinstance(run, str) and RUN_ID.match(run) and isinstance(attempt, int):
+        return run, attempt
+    raise LinkError(f"an order that names no run and attempt: {message!r:.200}")

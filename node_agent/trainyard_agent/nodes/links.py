@@ -67,6 +67,17 @@ class Links:
             node, {"is": "kill", "run": run_id, "attempt": attempt, "jobs": list(job_ids)}
         )
 
+    async def alive(self, nodes: Iterable[str], run_id: str, attempt: int) -> int | None:
+        """How many processes of the attempt's step run on these nodes.
+
+        None if any node does not answer: what is unreachable is not dead. An agent of an older
+        version does not know the order and does not answer, either.
+        """
+        message = {"is": "count", "run": run_id, "attempt": attempt}
+        found = await asyncio.gather(*(self._order(node, message) for node in nodes))
+        counted = [count for count in found if count is not None]
+        return sum(counted) if len(counted) == len(found) else None
+
     async def echo(self, nodes: Iterable[str], seconds: float) -> set[str]:
         """Those of the nodes whose agents answer within so many seconds."""
         asked = list(nodes)
@@ -95,8 +106,8 @@ class Links:
     def answered(self, message: dict[str, Any]) -> None:
         """Take a node's answer to an order. Raises LinkError where it is none."""
         order = self._orders.get(message["id"]) if isinstance(message.get("id"), int) else None
-        killed = message.get("killed")
-        if not isinstance(killed, int):
+        count = message.get("alive", message.get("killed"))
+        if not isinstance(count, int):
             raise LinkError(f"an answer that counts no processes: {message!r:.200}")
         if order is not None and not order.done():
-            order.set_result(killed)
+            order.set_result(count)

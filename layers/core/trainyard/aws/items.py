@@ -82,7 +82,8 @@ def document(item: Item) -> str | bytes:
 
 def stamp(at: datetime) -> str:
     """A UTC time that sorts as text."""
-    return at.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    moment = at.astimezone(timezone.utc)
+    return f"{moment.year:04}{moment:-%m-%dT%H:%M:%S.%fZ}"  # %Y has no leading zeros
 
 
 def unstamp(value: str) -> datetime:

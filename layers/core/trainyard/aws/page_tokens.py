@@ -35,10 +35,7 @@ def decode(query: tuple[str, ...], token: str | None, *, prefix: str = "") -> st
 
 
 def _bad(mistake: str) -> errors.BadPageToken:
-    return errors.BadPageToken(
-        f"nextToken: {mistake}",
-        errors=[errors.FieldError("nextToken", f"{mistake}; start again without it")],
-    )
+    return errors.BadPageToken(f"nextToken: {mistake}")
 
 
 def _digest(query: tuple[str, ...]) -> str:

@@ -12,7 +12,7 @@ from trainyard.domain.listing import Wanted
 from trainyard.domain.schedule_records import Schedule
 from trainyard.ports import Clock, Page
 
-#: One that is deleted stays in the first until EventBridge Scheduler has it no more.
+#: One that is deleted stays in the first until EventBridge Scheduler surely has it no more.
 _ACTIVE, _DELETED = "schedules#active", "schedules#deleted"
 _SORT_KEY = "schedule"
 
@@ -72,13 +72,12 @@ def _pk(name: str) -> str:
 
 
 def _item(schedule: Schedule) -> Item:
-    gone = schedule.status == "Deleted" and not schedule.placed
     return {
         "pk": text(_pk(schedule.name)),
         "sk": text(_SORT_KEY),
         "doc": pack(schedule),
         "version": number(schedule.version),
-        "gsi1pk": text(_DELETED if gone else _ACTIVE),
+        "gsi1pk": text(_DELETED if schedule.over else _ACTIVE),
         "gsi1sk": text(f"{stamp(schedule.created_at)}#{schedule.name}"),
         **listing.attributes(
             name=schedule.name,

@@ -44,6 +44,14 @@ def cancelled(array: RunArray, reason: str) -> RunArray:
     return array if array.over else array.changed(status="Cancelling", reason=reason)
 
 
+def all_refused(array: RunArray, reason: str) -> RunArray:
+    """Before the first has begun: what each member needs is refused, so none can."""
+    if array.over or array.begun:
+        return array
+    every = list(range(array.total))
+    return array.changed(begun=array.total, refused=every, reason=reason[:1000])
+
+
 def closed(array: RunArray, now: datetime) -> RunArray:
     """The array at its end, if it has come."""
     if array.over or array.active or (array.status == "Running" and array.waiting):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -14,9 +15,11 @@ from trainyard.domain.words import duration
 from trainyard_contracts.cluster_base import TRY_SECONDS, ClusterBase, Way
 from trainyard_contracts.cluster_specs import ClusterSpec
 
-#: After a round in which no way had capacity; each later pause is twice as long.
+#: After a round in which no way had capacity; each later pause is twice as long, and longer by up
+#: to a quarter, so that clusters that were refused at one moment do not ask again at one moment.
 FIRST_PAUSE_SECONDS = 60
-LONGEST_PAUSE_SECONDS = 1800
+LONGEST_PAUSE_SECONDS = 3600
+SPREAD = 0.25
 #: Tries that a record keeps, the first and the newest; `number` goes on counting.
 MOST_TRIES = 60
 
@@ -155,7 +158,11 @@ def next_try(cluster: Cluster, now: datetime) -> CapacityTry | None:
     assert cluster.try_until is not None
     ways = _ways(cluster)
     number = _next_number(cluster, last.number, ways)
-    begins = last.ended_at + timedelta(seconds=_pause(number, len(ways), last.number))
+    pause = _pause(cluster.name, number, len(ways), last.number)
+    begins = last.ended_at + timedelta(seconds=pause)
+    if begins >= cluster.try_until:  # a last round, rather than none until the deadline
+        sooner = cluster.try_until - timedelta(seconds=FIRST_PAUSE_SECONDS)
+        begins = max(sooner, last.ended_at + timedelta(seconds=min(pause, FIRST_PAUSE_SECONDS)))
     if max(begins, now) >= cluster.try_until:
         return None
     return CapacityTry(number=number, way=way_of(cluster, number).words, began_at=begins)
@@ -169,12 +176,14 @@ def _next_number(cluster: Cluster, last: int, ways: Sequence[Way]) -> int:
     return number
 
 
-def _pause(number: int, ways: int, last: int) -> int:
-    """Within a round there is none."""
+def _pause(name: str, number: int, ways: int, last: int) -> int:
+    """Within a round there is none. The same try always has the same pause."""
     round_ = (number - 1) // ways
     if round_ == (last - 1) // ways:
         return 0
-    return int(min(FIRST_PAUSE_SECONDS * 2 ** min(round_ - 1, 10), LONGEST_PAUSE_SECONDS))
+    seconds = min(FIRST_PAUSE_SECONDS * 2 ** min(round_ - 1, 10), LONGEST_PAUSE_SECONDS)
+    spread = zlib.crc32(f"{name}/{number}".encode()) / 2**32
+    return int(seconds * (1 + SPREAD * spread))
 
 
 def ended(cluster: Cluster, reason: str, now: datetime) -> Cluster:

@@ -48,6 +48,13 @@ class BadPageToken(InvalidRequest):
         "Start again without nextToken, and keep the other parameters the same from page to page."
     )
 
+    def __init__(
+        self, detail: str = "", *, next_step: str | None = None, errors: Sequence[FieldError] = ()
+    ) -> None:
+        super().__init__(detail, next_step=next_step, errors=errors)
+        words = self.detail.removeprefix("nextToken: ")
+        self.errors = self.errors or [FieldError("nextToken", f"{words}; start again without it")]
+
 
 class BodyTooLarge(InvalidRequest):
     code = "body-too-large"

@@ -37,6 +37,11 @@ def derived_id(kind: str, at: datetime, *parts: object) -> str:
     return f"{kind}-{digits}"
 
 
+def same_moment(one: str, other: str) -> bool:
+    """Whether two ids were made for the same millisecond, as all runs of one firing are."""
+    return one.rpartition("-")[2][:10] == other.rpartition("-")[2][:10]
+
+
 def array_id(ulid: str) -> str:
     return f"arr-{ulid.lower()}"
 
@@ -46,9 +51,10 @@ def member_id(array: str, made_at: datetime, index: int) -> str:
     return derived_id("run", made_at, array, index)
 
 
-def scheduled_run_id(key: str, at: datetime) -> str:
-    """The run of one time of a schedule."""
-    return derived_id("run", at, key, at.isoformat())
+def scheduled_run_id(key: str, at: datetime, number: int = 0) -> str:
+    """A run of one time of a schedule; `number` is its place in the chain."""
+    place = (str(number),) if number else ()
+    return derived_id("run", at, key, at.isoformat(), *place)
 
 
 def cluster_for_run(spec_name: str, run: str) -> str:

@@ -524,6 +524,10 @@ class Cluster(Record):
         default=False, description="its agents sign what they report; older ones do not"
     )
     delete_requested_at: datetime | None = None
+    delete_asked: bool = Field(
+        default=False,
+        description="its deletion was asked for while the machine of an earlier one still ran",
+    )
     delete_forced: bool = Field(
         default=False, description="a person gave up what only it holds, and people's jobs on it"
     )
@@ -591,6 +595,11 @@ class Cluster(Record):
         if not self.spec.archive or self.ready_at is None or self._archived:
             return False
         return self.status == "Deleted" or (self.status == "Deleting" and self.delete_forced)
+
+    @property
+    def went_unarchived(self) -> bool:
+        """What its runs left went with its own filesystem, and the archive may lack it."""
+        return self.filesystem == self.spec.archive and self.lost_archive
 
     @property
     def _archived(self) -> bool:

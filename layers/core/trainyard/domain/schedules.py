@@ -12,6 +12,9 @@ from trainyard_contracts.cron import Cron, Rate, zone_of
 GRACE = timedelta(minutes=5)
 #: Where a missed time is looked for first.
 LOOK_BACK = timedelta(hours=2)
+#: A process that began to place a schedule before it was deleted is dead after this: Lambda ends
+#: each at 15 minutes.
+STRAGGLERS = timedelta(minutes=20)
 
 
 def minute_of(moment: datetime) -> datetime:
@@ -65,7 +68,16 @@ def is_new(schedule: Schedule, at: datetime) -> bool:
 
 def fired(schedule: Schedule, firing: Firing) -> Schedule:
     return schedule.changed(
-        firings=[*schedule.firings, firing][-MOST_FIRINGS:], since=max(schedule.since, firing.at)
+        firings=[*schedule.firings, firing][-MOST_FIRINGS:],
+        since=max(schedule.since, firing.at),
+        going=[*firing.after, *firing.runs],
+    )
+
+
+def made(schedule: Schedule, firing: Firing) -> Schedule:
+    """With what became of a firing that was recorded before its runs were made."""
+    return schedule.changed(
+        firings=[firing if one.at == firing.at else one for one in schedule.firings]
     )
 
 

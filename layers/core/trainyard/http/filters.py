@@ -8,7 +8,7 @@ from typing import Annotated, get_args
 from urllib.parse import parse_qsl
 
 from aws_lambda_powertools.event_handler.openapi.params import Query
-from pydantic import AwareDatetime, BeforeValidator
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator
 
 from trainyard.domain.errors import FieldError, InvalidRequest
 from trainyard.domain.filesystem_records import FilesystemStatus
@@ -56,12 +56,25 @@ NameAsked = Annotated[
         description="only what has this name; a * at its end stands for any letters",
     ),
 ]
+
+
+def in_utc(given: datetime) -> datetime:
+    """Near the first and the last year there are times that UTC has not. Raises ValueError."""
+    try:
+        return given.astimezone(timezone.utc)
+    except OverflowError:
+        raise ValueError(
+            "must be a time of the years 1 to 9999 in UTC, such as 2026-11-24T08:00:00Z"
+        ) from None
+
+
+Moment = Annotated[AwareDatetime, AfterValidator(in_utc)]
 Since = Annotated[
-    AwareDatetime | None,
+    Moment | None,
     Query(description="only what was created at this time (RFC 3339) or later"),
 ]
 Until = Annotated[
-    AwareDatetime | None, Query(description="only what was created before this time (RFC 3339)")
+    Moment | None, Query(description="only what was created before this time (RFC 3339)")
 ]
 Mine = Annotated[bool, Query(description="only what belongs to the signer of the request")]
 CreatedBy = Annotated[
@@ -117,8 +130,8 @@ def wanted(
         labels=wanted_labels(label_texts(raw_query)),
         name=name or "",
         cluster=cluster or "",
-        since=since and since.astimezone(timezone.utc),
-        until=until and until.astimezone(timezone.utc),
+        since=since,
+        until=until,
         owner=owner,
         created_by=created_by or "",
         order=order,

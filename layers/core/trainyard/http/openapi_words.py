@@ -222,6 +222,7 @@ EXAMPLES: Mapping[str, Any] = {
     "path": "checkpoints/step-000000000040-attempt-000001",
     "pendingReason": "Resources",
     "prefix": "corpus/v1/",
+    "region": "us-east-1",
     "reason": "The node ip-10-0-0-12 was lost; resuming on the spare",
     "ref": "main",
     "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Annotated, Literal
@@ -23,6 +24,7 @@ from trainyard.domain.records import Cluster, Run
 from trainyard.http.answers import answer, documented
 from trainyard.http.callers import asking
 from trainyard.http.filesystem_views import FilesystemView
+from trainyard.http.filters import in_utc
 from trainyard.http.identifiers import (
     ClusterPath,
     FilesystemPath,
@@ -273,13 +275,19 @@ def _since(ports: Ports, given: str | None) -> datetime:
         now = ports.clock.now().replace(minute=0, second=0, microsecond=0)
         return now - timedelta(days=_DAYS)
     try:
+        return in_utc(_with_zone(given))
+    except ValueError as mistake:
+        words = str(mistake)
+        raise InvalidRequest(f"since: {words}", errors=[FieldError("since", words)]) from None
+
+
+def _with_zone(given: str) -> datetime:
+    """Raises ValueError."""
+    with contextlib.suppress(ValueError):
         found = datetime.fromisoformat(given)
-    except ValueError:
-        found = datetime.min
-    if found.tzinfo is None:
-        words = "must be a time with its zone, such as 2026-11-24T08:00:00Z"
-        raise InvalidRequest(f"since: {words}", errors=[FieldError("since", words)])
-    return found
+        if found.tzinfo is not None:
+            return found
+    raise ValueError("must be a time with its zone, such as 2026-11-24T08:00:00Z")
 
 
 def _known(spec: ShareSpec) -> list[str]:

@@ -22,9 +22,14 @@ class FiringView(View):
 
     at: datetime = Field(description="when it was due")
     outcome: Literal["submitted", "skipped", "refused"]
-    run_id: str | None
+    run_id: str | None = Field(description="the first of its runs")
+    run_ids: list[str] = Field(description="all of its runs, in the order of their submission")
     reason: str
     late: bool = Field(description="the sweep noticed it; EventBridge Scheduler did not say it")
+
+    @classmethod
+    def of_firing(cls, firing: records.Firing) -> Self:
+        return cls.of(firing, run_ids=firing.runs)
 
 
 class ScheduleSummary(View):
@@ -51,7 +56,7 @@ class ScheduleSummary(View):
             "timezone": spec.timezone,
             "overlap": spec.overlap,
             "next_at": next(schedules.next_times(schedule, now, 1), None),
-            "last": FiringView.of(firings[-1]) if firings else None,
+            "last": FiringView.of_firing(firings[-1]) if firings else None,
         }
         return cls.of(schedule, **{**known, **other})
 
@@ -69,7 +74,7 @@ class ScheduleView(ScheduleSummary):
             schedule,
             now,
             next_times=list(schedules.next_times(schedule, now, NEXT_TIMES)),
-            firings=[FiringView.of(one) for one in schedule.firings],
+            firings=[FiringView.of_firing(one) for one in schedule.firings],
         )
 
 

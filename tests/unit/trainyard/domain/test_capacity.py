@@ -201,7 +201,9 @@ def test_the_next_way_follows_at_once_and_the_next_round_after_a_pause() -> None
         begins.append((following.began_at - NOW).total_seconds() - 100 * number)
         names.append(following.way.split(",")[0])
         cluster = capacity.successor(over, following, following.began_at)
-    assert begins == [0, 0, 60, 0, 0, 120, 0]
+    assert [begins[at] for at in (0, 1, 3, 4, 6)] == [0] * 5
+    assert 60 <= begins[2] <= 75
+    assert 120 <= begins[5] <= 150
     assert names == [P4, M5, P5, P4, M5, P5, P4]
     assert cluster.generation == 8
     assert (cluster.arn, cluster.problem, cluster.create_requested) == (None, None, False)
@@ -219,6 +221,30 @@ def test_only_want_of_capacity_leads_to_another_try(change: dict[str, Any]) -> N
     over = without_capacity(tried(), 10)
     assert capacity.next_try(over, NOW) is not None
     assert capacity.next_try(over.changed(**change), NOW) is None
+
+
+def test_pauses_grow_to_an_hour_and_differ_from_cluster_to_cluster() -> None:
+    def begins(name: str, number: int) -> float:
+        over = without_capacity(tried(seconds=10**6), 0).changed(name=name)
+        last = over.tries[-1].changed(number=number)
+        following = capacity.next_try(over.changed(tries=[last]), NOW)
+        assert following is not None
+        return (following.began_at - NOW).total_seconds()
+
+    pauses = [begins("demo", 3 * round_) for round_ in range(1, 12)]
+    assert pauses[:6] == sorted(pauses[:6])
+    assert all(60 * 2**at <= one <= 75 * 2**at for at, one in enumerate(pauses[:6]))
+    assert all(3600 <= one <= 4500 for one in pauses[7:])
+    assert begins("demo", 3) == begins("demo", 3), "it is the same at each look"
+    assert len({begins(f"demo-{number}", 30) for number in range(20)}) > 15
+
+
+def test_the_last_round_begins_before_the_deadline_and_not_only_after_a_whole_pause() -> None:
+    over = without_capacity(tried(seconds=1000), 300).changed(name="demo")
+    late = over.changed(tries=[over.tries[-1].changed(number=15)])
+    following = capacity.next_try(late, NOW + timedelta(seconds=300))
+    assert following is not None, "its pause would be longer than what is left"
+    assert (following.began_at - NOW).total_seconds() == 940
 
 
 def test_no_try_begins_after_the_deadline() -> None:

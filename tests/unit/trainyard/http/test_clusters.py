@@ -166,6 +166,22 @@ def test_a_mount_of_the_stacks_own_bucket_is_refused_with_its_field(client: Clie
     assert client.post("/v1/clusters", {**cluster(), "s3Mounts": mounts[:1]}).status == 202
 
 
+def test_a_region_is_the_stacks_or_refused_by_its_field(client: Client, world: World) -> None:
+    answer = client.post("/v1/clusters", {**cluster(), "region": "eu-central-1"})
+    is_a_problem(answer, 400, "invalid-request")
+    assert "in us-east-1 only" in answer.fields["region"]
+    answer = client.post("/v1/clusters", {**cluster(), "region": "Frankfurt"})
+    is_a_problem(answer, 400, "invalid-request")
+    assert "region" in answer.fields
+    assert world.clusters.stored == {}
+    assert client.post("/v1/clusters", {**cluster(), "region": "us-east-1"}).status == 202
+    own = spec()
+    own["cluster"]["spec"]["region"] = "eu-central-1"
+    answer = client.post("/v1/runs", own, query={"dryrun": "true"})
+    is_a_problem(answer, 400, "invalid-request")
+    assert "eu-central-1" in answer.fields["cluster.spec.region"]
+
+
 def test_inputs_from_the_stacks_own_bucket_are_refused(client: Client) -> None:
     """Or nodes would read the runs of every other cluster."""
     inputs = ["s3://sagemaker-texts/v1/", "s3://trainyard-data/clusters/"]

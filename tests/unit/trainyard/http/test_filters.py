@@ -83,6 +83,9 @@ def test_runs_are_listed_by_time_in_any_zone(client: Client, world: World) -> No
         ({"label": "a=" + "x" * 129}, "label", "at most 128"),
         ({"since": "yesterday"}, "since", ""),
         ({"since": "2026-11-20T12:00:00"}, "since", "timezone"),
+        ({"since": "0001-01-01T00:00:00+14:00"}, "since", "years 1 to 9999"),
+        ({"until": "9999-12-31T23:59:59-12:00"}, "until", "years 1 to 9999"),
+        ({"since": "10000-01-01T00:00:00Z"}, "since", ""),
         ({"order": "random"}, "order", "must be"),
         ({"name": ""}, "name", ""),
         ({"color": "red"}, "color", "use one of"),
@@ -111,6 +114,16 @@ def test_a_page_token_of_another_filter_is_refused_and_says_so(client: Client) -
     answer = client.get("/v1/runs", query={"limit": 1, "label": "exp=4", "nextToken": token})
     is_a_problem(answer, 400, "invalid-page-token")
     assert "Start again without nextToken" in answer.json["nextStep"]
+    assert "start again without it" in answer.fields["nextToken"]
+
+
+def test_the_first_and_the_last_times_that_there_are_may_be_asked_for(
+    client: Client, world: World
+) -> None:
+    run = submit(client)
+    for since in ("0001-01-01T00:00:00Z", "0999-12-31T00:00:00Z"):
+        query = {"since": since, "until": "9999-12-31T23:59:59Z"}
+        assert ids(client.get("/v1/runs", query=query)) == [run]
 
 
 def test_a_list_has_no_specs_and_nothing_of_the_inside(client: Client) -> None:

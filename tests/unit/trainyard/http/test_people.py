@@ -273,6 +273,26 @@ def test_a_time_without_its_zone_is_refused(held: Client, since: str) -> None:
     assert "with its zone" in answer.fields["since"]
 
 
+@pytest.mark.parametrize("since", ["0001-01-01T00:00:00+01:00", "9999-12-31T23:59:59-01:00"])
+def test_a_time_that_utc_has_not_is_refused(held: Client, since: str) -> None:
+    answer = held.get("/v1/audit", query={"since": since})
+    is_a_problem(answer, 400, "invalid-request")
+    assert "years 1 to 9999" in answer.fields["since"]
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/audit", "/v1/runs", "/v1/clusters", "/v1/filesystems", "/v1/arrays",
+             "/v1/schedules"],
+)  # fmt: skip
+@pytest.mark.parametrize("token", ["x", "e30", "WzEsMl0", "\u0000", "1"])
+def test_a_page_token_that_is_none_is_named_in_each_list(
+    held: Client, path: str, token: str
+) -> None:
+    answer = held.get(path, query={"nextToken": token})
+    is_a_problem(answer, 400, "invalid-page-token")
+    assert "start again without it" in answer.fields["nextToken"]
+
+
 def test_no_change_is_made_that_the_list_cannot_take(held: Client, world: World) -> None:
     run = submitted(held)
 

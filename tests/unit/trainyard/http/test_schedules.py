@@ -13,6 +13,32 @@ def document(**extra: Any) -> dict[str, Any]:
             **extra}  # fmt: skip
 
 
+FROM_TRAIN = {"source": "run:train/outputs/final", "path": "model"}
+
+
+def of(name: str, **extra: Any) -> dict[str, Any]:
+    return {**spec(), "name": name, **extra}
+
+
+def chained(*runs: dict[str, Any]) -> dict[str, Any]:
+    return {name: given for name, given in document(runs=list(runs)).items() if name != "run"}
+
+
+def test_a_schedule_of_a_chain_keeps_it_by_the_names_of_its_runs(client: Client) -> None:
+    body = chained(of("train"), of("test", after=["train"], inputs=[FROM_TRAIN]))
+    assert client.post("/v1/schedules", body).status == 201
+    kept = client.get("/v1/schedules/nightly").json["spec"]
+    assert kept["run"] is None
+    assert [one["after"] for one in kept["runs"]] == [[], ["train"]]
+    assert kept["runs"][1]["inputs"][0]["source"] == FROM_TRAIN["source"]
+
+
+def test_a_run_outside_of_a_chain_names_others_by_their_ids(client: Client) -> None:
+    answer = client.post("/v1/runs", of("test", inputs=[FROM_TRAIN]))
+    is_a_problem(answer, 400, "invalid-request")
+    assert "reads what train exports; name that run in 'after', too" in str(answer.json)
+
+
 def test_a_created_schedule_says_when_it_is_due(client: Client, world: World) -> None:
     answer = client.post("/v1/schedules", document())
     assert answer.status == 201
@@ -50,8 +76,18 @@ def test_what_a_schedule_gets_wrong_is_named(client: Client) -> None:
         "give one of 'cron'": document(rate="6 hours"),
         "must be such as '30 minutes'": document(cron=None, timezone="UTC", rate="often"),
         "a rate has none": document(cron=None, rate="6 hours"),
-        "a schedule's runs follow no others": document(
+        "a schedule's run follows no others": document(
             run={**spec(), "after": ["run-" + "0" * 26]}
+        ),
+        "give one of 'run' (one run) and 'runs'": document(runs=[spec()]),
+        "runs.1.name: 'train' is the name of two": chained(of("train"), of("train")),
+        "runs.0.after: 'train' is no run above this one (none)": chained(
+            of("test", after=["train"]), of("train")
+        ),
+        "name that run in 'after', too": chained(of("train"), of("test", inputs=[FROM_TRAIN])),
+        "run 'train' exports nothing": chained(
+            of("train", export={"enabled": False}),
+            of("test", after=["train"], inputs=[FROM_TRAIN]),
         ),
     }
     for words, body in wrong.items():

@@ -61,3 +61,81 @@ def test_a_job_whose_launchers_ended_well_while_slurm_calls_it_running_is_ended_
         assert json.loads(body)["outcome"] == "succeeded"
 
     play(story())
+
+
+def test_a_job_without_a_process_on_any_node_is_ended_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hollow_jobs, "GRACE_SECONDS", 0.05)
+    monkeypatch.setattr(hollow_jobs, "quiet_needed", lambda seconds: 0.01)
+
+    async def story() -> None:
+        slurm = OneJob()
+        controller = Controller(tmp_path, slurm)
+        attempt = controller.add(1, "running", nodes=NODES)
+
+        async def looks() -> None:
+            for _ in range(4):
+                attempt.looked_at = attempt.counted_at = float("-inf")
+                assert not await controller.follower.poll(attempt)
+                await asyncio.sleep(0.03)
+
+        controller.processes = dict.fromkeys(NODES, 0)
+        write_launch(attempt.directory, NODES[0])
+        await looks()
+        assert slurm.cancelled == [], "the step is still being started on the other node"
+        write_launch(attempt.directory, NODES[1])
+        controller.processes = {NODES[0]: 0}
+        await looks()
+        assert slurm.cancelled == [], "one node does not answer: unreachable is not dead"
+        controller.processes = {NODES[0]: 0, NODES[1]: 1}
+        await looks()
+        assert slurm.cancelled == []
+        controller.processes = dict.fromkeys(NODES, 0)
+        attempt.stepped_at = asyncio.get_running_loop().time() + 3600
+        await looks()
+        assert slurm.cancelled == [], "it steps, whatever the nodes count"
+        attempt.stepped_at = None
+        while not slurm.cancelled:
+            attempt.looked_at = float("-inf")
+            assert not await controller.follower.poll(attempt)
+            await asyncio.sleep(0.01)
+        assert await controller.follower.poll(attempt)
+        [(body,)] = controller.store.connection.execute(
+            "SELECT body FROM outbox WHERE kind = 'AttemptEnded'"
+        ).fetchall()
+        told = json.loads(body)
+        assert (told["outcome"], told["errorKind"], told["signal"]) == ("failed", "signal", 9)
+        assert "every process of the job is gone" in told["error"]
+
+    play(story())
+
+
+def test_nodes_are_asked_now_and_then_and_again_once_they_counted_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hollow_jobs, "GRACE_SECONDS", 3600.0)
+
+    async def story() -> None:
+        controller = Controller(tmp_path, OneJob())
+        attempt = controller.add(1, "running", nodes=NODES)
+        for node in NODES:
+            write_launch(attempt.directory, node)
+        asked: list[int] = []
+        processes = [1]
+
+        async def alive(nodes: object, run_id: str, number: int) -> int:
+            asked.append(number)
+            return processes[0]
+
+        monkeypatch.setattr(controller.follower._hollow, "_alive", alive)
+        for there, times in ((1, 1), (0, 4)):
+            asked.clear()
+            processes[0] = there
+            attempt.counted_at = float("-inf")
+            for _ in range(4):
+                attempt.looked_at = float("-inf")
+                await controller.follower.poll(attempt)
+            assert len(asked) == times
+
+    play(story())

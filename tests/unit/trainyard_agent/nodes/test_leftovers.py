@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.support.agent import RUN
 
-from trainyard_agent.nodes.leftovers import kill_leftovers
+from trainyard_agent.nodes.leftovers import count_alive, kill_leftovers
 
 
 def sleeper(**variables: str) -> subprocess.Popen[bytes]:
@@ -70,3 +70,22 @@ def test_step_daemons_are_killed_by_job_and_node(
         1000001,
         1000002,
     ]
+
+
+def test_only_what_runs_in_this_attempts_step_on_this_node_is_counted(tmp_path: Path) -> None:
+    def process(pid: int, **variables: str) -> None:
+        (tmp_path / str(pid)).mkdir()
+        body = b"".join(f"{name}={value}\0".encode() for name, value in variables.items())
+        (tmp_path / str(pid) / "environ").write_bytes(body)
+
+    mine = {"TRAINYARD_RUN_ID": RUN, "TRAINYARD_ATTEMPT": "2", "SLURMD_NODENAME": "a"}
+    process(1, **mine)  # the batch script, and srun in it
+    process(2, **mine, SLURM_STEP_ID="0")
+    process(3, **mine, SLURM_STEP_ID="0")
+    process(4, **{**mine, "SLURMD_NODENAME": "b"}, SLURM_STEP_ID="0")
+    process(5, **{**mine, "TRAINYARD_ATTEMPT": "1"}, SLURM_STEP_ID="0")
+    process(6, **{**mine, "TRAINYARD_RUN_ID": RUN + "x"}, SLURM_STEP_ID="0")
+    process(7)  # a zombie
+    (tmp_path / "8").mkdir()  # it ended while we looked
+    assert count_alive(RUN, 2, "a", proc=tmp_path) == 2
+    assert count_alive(RUN, 3, "a", proc=tmp_path) == 0

@@ -196,3 +196,23 @@ def test_nor_a_nodes_agent(tmp_path: Path, line: bytes, monkeypatch: pytest.Monk
         listening.close()
 
     asyncio.run(asyncio.wait_for(story(), 60))
+
+
+def test_processes_are_counted_on_all_nodes_or_nobody_knows(tmp_path: Path) -> None:
+    async def story(settings: AgentConfig, links: Links, beats: Beats) -> None:
+        first, second = await link(settings, BAD), await link(settings, GOOD)
+        assert {await beats.seen.get(), await beats.seen.get()} == {
+            f"{BAD} linked",
+            f"{GOOD} linked",
+        }
+        counting = asyncio.ensure_future(links.alive([BAD, GOOD], RUN, 1))
+        for frames, alive in ((first, 2), (second, 0)):
+            asked = await frames.receive()
+            assert (asked["is"], asked["run"], asked["attempt"]) == ("count", RUN, 1)
+            frames.send({"is": "done", "id": asked["id"], "alive": alive})
+        assert await counting == 2
+        assert await links.alive([BAD, "ip-127-0-0-9"], RUN, 1) is None, "one is not linked"
+        for frames in (first, second):
+            frames.close()
+
+    with_server(tmp_path, story)

@@ -15,7 +15,7 @@ from tests.support.recorded_account import DNS, GROUP, SUBNET, RecordedAccount, 
 
 from trainyard_cli.doctor import command
 from trainyard_cli.doctor.account import Account, NotAnswered
-from trainyard_cli.doctor.examination import examine, names
+from trainyard_cli.doctor.examination import examine, examine_all, names
 from trainyard_cli.doctor.scope import Scope
 from trainyard_cli.main import run as trainyard
 from trainyard_cli.problems import InvalidInput
@@ -270,6 +270,28 @@ def test_a_secret_of_the_console_names_the_accounts_own_key_and_is_sound() -> No
     account.answers["secretsmanager:DescribeSecret"]["KmsKeyId"] = "k"
     account.answers["kms:DescribeKey"] = {"KeyMetadata": {"KeyId": "k", "KeyManager": "AWS"}}
     assert examine(account, Scope.of(RUN)) == []
+
+
+def test_each_whole_spec_that_may_take_the_clusters_place_is_examined_too() -> None:
+    spec = copy.deepcopy(RUN)
+    spec["cluster"]["otherwise"] = [copy.deepcopy(CLUSTER), copy.deepcopy(CLUSTER)]
+    assert examine_all(RecordedAccount(), Scope.every(spec)) == []
+    spec["cluster"]["otherwise"][1]["jobSecrets"] = ["other/hf"]
+    assert examine(RecordedAccount(), Scope.of(spec)) == []
+    found = examine_all(RecordedAccount(), Scope.every(spec))
+    assert [one.check for one in found] == ["job_secrets"]
+    assert found[0].subject.startswith("cluster.otherwise.1.jobSecrets")
+
+
+def test_what_every_way_needs_is_said_once() -> None:
+    spec = copy.deepcopy(RUN)
+    spec["cluster"]["otherwise"] = [copy.deepcopy(CLUSTER)]
+    account = RecordedAccount()
+    expired = NotAnswered("sts", "ExpiredToken", "expired")
+    set_in(account.answers, "sts:GetCallerIdentity", expired)
+    alone = examine(account, Scope.of(spec))
+    assert [one.check for one in alone] == ["credentials"]
+    assert examine_all(account, Scope.every(spec)) == alone
 
 
 def test_every_check_has_a_planted_fault() -> None:

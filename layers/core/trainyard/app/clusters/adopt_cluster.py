@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainyard.app.clusters.cluster_use import blocker_of
-from trainyard.app.clusters.create_cluster import start_cluster, start_teardown
+from trainyard.app.clusters.create_cluster import ask_teardown, start_cluster
 from trainyard.app.clusters.delete_cluster import next_step_of, noted
 from trainyard.domain import adoption as rules
 from trainyard.domain.adoption import ForeignCluster
@@ -94,7 +94,7 @@ def release_cluster(
         cluster = ports.clusters.put(cluster.changed(deleted_by=by))
     elif by is not None and cluster.deleted_by != by:
         cluster = noted(ports, cluster, by)
-    start_teardown(ports, cluster)
+    ask_teardown(ports, cluster)
     return cluster
 
 

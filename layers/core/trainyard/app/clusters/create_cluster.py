@@ -10,6 +10,7 @@ from trainyard.app.filesystems import attach
 from trainyard.domain import names
 from trainyard.domain.errors import (
     ClusterExists,
+    ClusterNameTaken,
     ClusterNotFound,
     FieldError,
     IdempotencyConflict,
@@ -48,6 +49,7 @@ def create_cluster(
     if stored is None:
         for one in (named, *others):
             check_archive(ports, one.archive, of=one.name)
+        _check_theirs(ports, named)
         given, *others = [attach.attached(ports, one) for one in (named, *others)]
         warnings = attach.warnings(ports, named)
         record = _record(ports, given, warnings, owner_run, idempotency_key)
@@ -61,6 +63,26 @@ def create_cluster(
     if stored.status == "Pending":
         start_cluster(ports, stored)
     return stored
+
+
+def _check_theirs(ports: Ports, spec: ClusterSpec) -> None:
+    """Refuse the name of a cluster that others made, that was adopted, and that is there.
+
+    Raises ClusterNameTaken.
+    """
+    try:
+        known = ports.clusters.get(spec.name)
+    except ClusterNotFound:
+        return
+    if known.adoption is None or known.status != "Deleted":
+        return
+    seen = ports.backend(known).describe(known.name)
+    if seen is not None and seen.arn == known.arn:
+        raise ClusterNameTaken(
+            f"cluster '{known.name}' was made by others, was adopted and released, and is there",
+            next_step="Choose another name; or take it in again: trainyard cluster adopt "
+            f"{known.name}.",
+        )
 
 
 def _record(
@@ -99,9 +121,20 @@ def check_spec(ports: Ports, spec: ClusterSpec, prefix: str = "") -> None:
 
     Raises InvalidRequest; fields begin with `prefix`.
     """
+    _check_region(ports, spec, prefix)
     _check_network(ports, spec, prefix)
     _check_mounts(ports, spec, prefix)
     check_zones(ports, spec, prefix)
+
+
+def _check_region(ports: Ports, spec: ClusterSpec, prefix: str) -> None:
+    """Refuse another region: nodes there would report to nobody, and reach nothing of the stack."""
+    if spec.region not in (None, ports.config.region):
+        raise _refused(
+            f"{prefix}region",
+            f"this stack makes clusters in {ports.config.region} only, where it is; remove the "
+            f"field, or ask the API of a stack in {spec.region}",
+        )
 
 
 def _check_network(ports: Ports, spec: ClusterSpec, prefix: str) -> None:
@@ -186,6 +219,19 @@ def start_cluster(ports: Ports, cluster: Cluster) -> None:
         names.cluster_execution(cluster.name, cluster.generation, cluster.machine_tries),
         payload,
     )
+
+
+def ask_teardown(ports: Ports, cluster: Cluster) -> None:
+    """Start the machine that deletes the cluster, now or once an earlier one has ended.
+
+    One that runs may be about to end without a deletion ("blocked"). The record says that another
+    was asked for, and the sweep begins it.
+    """
+    name = names.cluster_execution(cluster.name, cluster.generation, cluster.machine_tries)
+    ending = cluster.status != "Deleting" and not cluster.delete_asked
+    if ending and ports.executions.status("teardown", name) == "RUNNING":
+        cluster = ports.clusters.put(cluster.changed(delete_asked=True))
+    start_teardown(ports, cluster)
 
 
 def start_teardown(ports: Ports, cluster: Cluster) -> None:

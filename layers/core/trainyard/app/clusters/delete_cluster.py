@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainyard.app.clusters.cluster_tries import give_up
 from trainyard.app.clusters.cluster_use import blocker_of
-from trainyard.app.clusters.create_cluster import start_teardown
+from trainyard.app.clusters.create_cluster import ask_teardown
 from trainyard.app.filesystems.archives import may_be_tried_again
 from trainyard.domain.errors import ClusterInUse, ConflictError, RecordUnreadable, WrongState
 from trainyard.domain.records import Cluster
@@ -48,7 +48,7 @@ def delete_cluster(
     elif by is not None and cluster.deleted_by != by:
         cluster = noted(ports, cluster, by)
     cluster = give_up(ports, cluster)
-    start_teardown(ports, cluster)
+    ask_teardown(ports, cluster)
     return cluster
 
 

@@ -170,7 +170,7 @@ class OnBehalf:
             f"schedule/{spec.name}",
             lambda: create_schedule(self._ports, spec, by=self._by),
             lambda schedule: f"schedule/{schedule.name}",
-            priority=spec.run.priority,
+            priority=max(one.priority for one in spec.chain),
         )
 
     def pause_schedule(self, name: str, *, reason: str = "") -> Schedule:

@@ -129,7 +129,9 @@ def _spec(array: RunArray, index: int) -> RunSpec:
 def _with_cluster(ports: Ports, array: RunArray) -> RunArray:
     """Have the cluster of all members made, until the first of them has begun."""
     made = array.spec.run.cluster
-    if array.owns_cluster and not array.begun and array.status == "Running" and made.spec:
+    if not array.owns_cluster or array.begun or array.status != "Running" or made.spec is None:
+        return array
+    try:
         create_cluster(
             ports,
             made.spec,
@@ -138,6 +140,11 @@ def _with_cluster(ports: Ports, array: RunArray) -> RunArray:
             idempotency_key=array.id,
             by=array.created_by,
         )
+    except TrainyardError as refused:
+        if refused.retryable:
+            raise
+        reason = f"Its cluster was refused: {refused.detail}"
+        return _changed(ports, array, lambda one: arrays.all_refused(one, reason))
     return array
 
 
@@ -156,7 +163,8 @@ def _delete_cluster(ports: Ports, array: RunArray) -> None:
     if policy == "never" or (policy == "on-success" and array.status != "Succeeded"):
         return
     try:
-        delete_cluster(ports, array.cluster_name)
+        if ports.clusters.get(array.cluster_name).idempotency_key == array.id:
+            delete_cluster(ports, array.cluster_name)
     except TrainyardError as kept:
         if kept.retryable:
             raise

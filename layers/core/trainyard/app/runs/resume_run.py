@@ -147,7 +147,7 @@ def _check_checkpoints(ports: Ports, run: Run) -> None:
     if not submitted(run):
         return
     own = run.spec.cluster.spec
-    if own is not None and own.filesystem and not _went_unarchived(cluster):
+    if own is not None and own.filesystem and not (cluster and cluster.went_unarchived):
         return  # a new cluster of it has the same filesystem
     if (rests := resting(cluster)) is not None:
         raise WrongState(rests[0], next_step=f"{rests[1]}.")
@@ -170,13 +170,6 @@ def _check_checkpoints(ports: Ports, run: Run) -> None:
             f"({run.filesystem}), or submit a new run. What was exported, if anything: trainyard "
             f"run outputs {run.id}.",
         )
-
-
-def _went_unarchived(cluster: Cluster | None) -> bool:
-    """What its runs left went with its filesystem, and the archive may lack it."""
-    if cluster is None or cluster.filesystem != cluster.spec.archive:
-        return False
-    return cluster.lost_archive
 
 
 def _when_ready(run: Run, cluster: Cluster | None) -> str:

@@ -1,7 +1,8 @@
 """Schedules as people ask for them: created, paused, resumed and deleted.
 
 The record is written first, then EventBridge Scheduler is made to be like it; the sweep does the
-second where somebody died in between.
+second where somebody died in between. A record says that nobody knows what is there ('?') before
+anything is asked for, so that what a dead process left is removed with the schedule.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ from trainyard.app.runs.start_from import check_start
 from trainyard.app.runs.submit_run import check_cluster
 from trainyard.app.runs.uploads import check_code
 from trainyard.domain import schedules
-from trainyard.domain.errors import ScheduleExists, ScheduleNotFound
-from trainyard.domain.schedule_records import Schedule, ScheduleStatus
+from trainyard.domain.errors import ConflictError, ScheduleExists, ScheduleNotFound
+from trainyard.domain.schedule_records import UNKNOWN, Schedule, ScheduleStatus
 from trainyard.ports import Ports
 from trainyard_contracts.people import Person
 from trainyard_contracts.schedules import ScheduleSpec
+
+#: The record is written by each firing, too.
+_TRIES = 8
 
 
 def create_schedule(ports: Ports, spec: ScheduleSpec, *, by: Person | None = None) -> Schedule:
@@ -26,11 +30,11 @@ def create_schedule(ports: Ports, spec: ScheduleSpec, *, by: Person | None = Non
     submit_run raises.
     """
     now, asked = ports.clock.now(), _hash(spec)
-    run = spec.run
-    cluster = check_cluster(ports, run)
-    check_code(ports, run)
-    check_start(ports, run, cluster)
-    check_inputs(ports, run)
+    for run in spec.chain:
+        cluster = check_cluster(ports, run)
+        check_code(ports, run)
+        check_start(ports, run, cluster)
+        check_inputs(ports, run)
     made = Schedule(
         name=spec.name,
         spec=spec,
@@ -38,6 +42,7 @@ def create_schedule(ports: Ports, spec: ScheduleSpec, *, by: Person | None = Non
         created_by=by,
         updated_at=now,
         since=now,
+        placed=UNKNOWN,
         body_hash=asked,
     )
     try:
@@ -73,17 +78,45 @@ def shown(ports: Ports, name: str) -> Schedule:
 
 
 def placed(ports: Ports, schedule: Schedule) -> Schedule:
-    """Make EventBridge Scheduler like the record. Again changes nothing."""
-    wanted = schedules.wanted(schedule)
-    if schedule.placed == wanted:
+    """Make EventBridge Scheduler like the record. Again changes nothing.
+
+    Who finds the record changed by others afterwards has perhaps undone what they asked for, and
+    asks again. Raises ConflictError if others keep changing it.
+    """
+    if schedule.placed == schedules.wanted(schedule):
         return schedule
-    if wanted:
-        now = ports.clock.now()
-        rate = schedule.spec.rate is not None
-        ports.scheduler.place(schedule, schedules.due_after(schedule, now) if rate else None)
-    else:
+    for _ in range(_TRIES):
+        _ask(ports, schedule)
+        try:
+            return ports.schedules.put(schedule.changed(placed=schedules.wanted(schedule)))
+        except ConflictError:
+            schedule = ports.schedules.get(schedule.name)
+    raise ConflictError(f"schedule {schedule.name} is changed by many at once")
+
+
+def misplaced(ports: Ports, schedule: Schedule) -> Schedule:
+    """EventBridge Scheduler has not what the record says; the sweep puts it right."""
+    return ports.schedules.put(schedule.changed(placed=UNKNOWN, closed=False))
+
+
+def closed(ports: Ports, schedule: Schedule) -> Schedule:
+    """A schedule that was deleted long ago is removed once more, and that is the end of it.
+
+    A process that died late may have placed it after the first removal.
+    """
+    asked = ports.clock.now() - schedule.updated_at
+    if schedule.status != "Deleted" or schedule.closed or asked < schedules.STRAGGLERS:
+        return schedule
+    ports.scheduler.remove(schedule.name)
+    return ports.schedules.put(schedule.changed(closed=True))
+
+
+def _ask(ports: Ports, schedule: Schedule) -> None:
+    if not schedules.wanted(schedule):
         ports.scheduler.remove(schedule.name)
-    return ports.schedules.put(schedule.changed(placed=wanted))
+        return
+    now, rate = ports.clock.now(), schedule.spec.rate is not None
+    ports.scheduler.place(schedule, schedules.due_after(schedule, now) if rate else None)
 
 
 def _with_status(ports: Ports, name: str, status: ScheduleStatus) -> Schedule:

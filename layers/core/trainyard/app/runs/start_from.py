@@ -112,15 +112,23 @@ def _filesystem(ports: Ports, spec: RunSpec, cluster: Cluster | None) -> str:
 
 
 def _check_filesystem(ports: Ports, source: Run, ours: str) -> None:
-    theirs = source.filesystem
-    if not theirs and (cluster := cluster_of(ports, source)) is not None:
-        theirs = cluster.filesystem
+    theirs, owner = source.filesystem, cluster_of(ports, source)
+    if not theirs and owner is not None:
+        theirs = owner.filesystem
     if not ours or not same_filesystem(theirs, ours):
         raise _wrong(
             ".run",
             f"the checkpoints of run {source.id} lie on the filesystem {theirs or 'of no cluster'},"
             f" and this run's cluster has {ours or 'one of its own'}; use a cluster with that "
             "filesystem, or the cluster of this name below which the run was exported",
+        )
+    if owner is not None and owner.went_unarchived:
+        raise _wrong(
+            ".run",
+            f"the checkpoints of run {source.id} went with the filesystem of cluster "
+            f"'{owner.name}', and no verified export to {theirs} is known, so a new filesystem of "
+            "that archive may lack them; name a run whose cluster was archived, or one that "
+            "was exported",
         )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 
 from trainyard.app.clusters.cluster_use import resting, stays_stopped
 from trainyard.app.clusters.create_cluster import check_archive, check_spec
@@ -74,23 +75,28 @@ def submit_run(
 
 
 def submit_scheduled(
-    ports: Ports, spec: RunSpec, *, run_id: str, schedule: str, by: Person | None = None
-) -> Run:
-    """The run of one time of a schedule; the same id again is the same run.
+    ports: Ports, specs: Mapping[str, RunSpec], *, schedule: str, by: Person | None = None
+) -> None:
+    """The runs of one time of a schedule, by their ids; the same id again is the same run.
 
-    Raises what submit_run raises.
+    All are looked at before the first is made. Each comes after those of its `after`. Raises what
+    submit_run raises.
     """
+    found = [_scheduled(ports, spec, run_id, schedule) for run_id, spec in specs.items()]
+    for run in found:  # one that is there already is given back
+        stored = ports.runs.create(run.changed(created_by=by), idempotency_key=None, body_hash="")
+        if not stored.terminal:
+            start_run(ports, stored)
+
+
+def _scheduled(ports: Ports, spec: RunSpec, run_id: str, schedule: str) -> Run:
     try:
-        stored = ports.runs.get(run_id)
+        return ports.runs.get(run_id)
     except RunNotFound:
         cluster = check_cluster(ports, spec)
         code, start = check_code(ports, spec), check_start(ports, spec, cluster)
         data = check_inputs(ports, spec)
-        made = new_run(ports, spec, code, start, data, run_id=run_id, schedule=schedule)
-        stored = ports.runs.create(made.changed(created_by=by), idempotency_key=None, body_hash="")
-    if not stored.terminal:
-        start_run(ports, stored)
-    return stored
+        return new_run(ports, spec, code, start, data, run_id=run_id, schedule=schedule)
 
 
 def _known(ports: Ports, spec: RunSpec, idempotency_key: str | None) -> Run | None:

@@ -221,6 +221,17 @@ def dead_machine(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
     yield Swept("machine started", cluster.name, what)
 
 
+def asked_deletion(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
+    """A deletion that was asked for while the machine of an earlier one ended without any."""
+    if not cluster.delete_asked or cluster.status in ("Deleting", "Deleted"):
+        return
+    name = names.cluster_execution(cluster.name, cluster.generation, cluster.machine_tries)
+    if ports.executions.status("teardown", name) == "RUNNING":
+        return
+    start_teardown(ports, cluster)
+    yield Swept("teardown", cluster.name, "it was asked for while an earlier one was ending")
+
+
 def silent_controller(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
     """A controller that sends no heartbeat is lost only if the backend says so too.
 
@@ -524,6 +535,7 @@ DUTIES: tuple[
     (_waits, lost_wake),
     (_runs, dead_run),
     (_clusters, dead_machine),
+    (_clusters, asked_deletion),
     (_clusters, cluster_change),
     (_clusters, silent_controller),
     (_clusters, adopted_nodes),

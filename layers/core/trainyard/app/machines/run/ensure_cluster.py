@@ -35,7 +35,8 @@ def _own_cluster(ports: Ports, run: Run) -> Cluster:
     """
     cluster = cluster_of(ports, run)
     spec = run.spec.cluster.spec
-    again = cluster is not None and cluster.status == "Deleted" and run.cluster_generation is None
+    gone = cluster is not None and cluster.status == "Deleted" and cluster.adoption is None
+    again = gone and run.cluster_generation is None
     if spec is not None and (cluster is None or again):
         made = create_cluster(
             ports,

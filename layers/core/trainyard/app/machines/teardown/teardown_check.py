@@ -101,9 +101,12 @@ def _mark(ports: Ports, cluster: Cluster) -> Cluster:
 
 
 def _not_forced(ports: Ports, cluster: Cluster) -> None:
-    """What a person gave up was what the cluster held then, not what a run makes from now on."""
-    if cluster.delete_forced:
-        ports.clusters.put(cluster.changed(delete_forced=False))
+    """What a person gave up was what the cluster held then, not what a run makes from now on.
+
+    Nor is a deletion begun later that was asked for before.
+    """
+    if cluster.delete_forced or cluster.delete_asked:
+        ports.clusters.put(cluster.changed(delete_forced=False, delete_asked=False))
 
 
 def _look_after(ports: Ports, cluster: Cluster) -> int:
