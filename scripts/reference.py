@@ -274,8 +274,8 @@ API_WORDS = """\
 
 Every request is signed (SigV4, service `execute-api`). Bodies are JSON of at most 256 KiB. Every
 field of every answer is in [openapi.json](../openapi.json). An error is `application/problem+json`:
-`{type, title, status, code, detail, nextStep, errors?: [{field, message}]}`, and its `code` is one
-of [problems.md](problems.md).
+`{type, title, status, code, detail, nextStep, instance, errors?: [{field, message}]}`, and its
+`code` is one of [problems.md](problems.md). [The API](../api.md) says what holds for all calls.
 
 A run's id is `run-` and a ULID in lower case. Clusters are addressed by name; one that is made for
 a run has the spec's name, cut to 56 characters, and the last 6 of the run's id.

@@ -10,6 +10,7 @@ import typer
 
 from trainyard_sdk.version import version
 
+from . import examples
 from .commands import completion as shells
 from .commands import job_faults
 from .commands.adoption import adopt, release
@@ -18,6 +19,7 @@ from .commands.arrays import arrays
 from .commands.chains import chains
 from .commands.clusters import clusters, nodes
 from .commands.contexts import contexts
+from .commands.costs import cluster_cost, cost, costs
 from .commands.data import data
 from .commands.filesystems import filesystems
 from .commands.local import faults, local
@@ -58,14 +60,18 @@ clusters.command()(adopt)
 clusters.command()(release)
 runs.command()(outputs)
 runs.command()(download)
+runs.command()(cost)
+clusters.command("cost")(cluster_cost)
 app.add_typer(contexts, name="context")
 app.command()(api)
 app.command()(shells.completion)
 app.command()(init)
 app.command()(whoami)
 app.command()(audit)
+app.command()(costs)
 app.command()(doctor)
 app.command()(first_light)
+examples.add_to(app)
 
 
 def _print_version(wanted: bool) -> None:

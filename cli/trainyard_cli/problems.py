@@ -9,10 +9,12 @@ from trainyard_sdk.problems import (
     NOT_FOUND,
     OK,
     REFUSED,
+    TIMED_OUT,
     UNREACHABLE,
     ApiProblem,
     Conflict,
     InvalidInput,
+    NotInTime,
     Refused,
     Unreachable,
 )
@@ -23,7 +25,8 @@ USAGE, DETACHED = 2, 130
 EXIT_CODES = (
     "Exit codes: 0 done, 1 the run or operation failed, 2 wrong usage, 3 not found, "
     "4 conflict with the state of things, 5 the API cannot be reached, 6 the input is not valid, "
-    "7 access refused, 130 detached with Ctrl-C (the run goes on)."
+    "7 access refused, 124 not over within --timeout (it goes on), 130 detached with Ctrl-C (it "
+    "goes on)."
 )
 
 __all__ = [
@@ -35,12 +38,14 @@ __all__ = [
     "NOT_FOUND",
     "OK",
     "REFUSED",
+    "TIMED_OUT",
     "UNREACHABLE",
     "USAGE",
     "ApiProblem",
     "CliError",
     "Conflict",
     "InvalidInput",
+    "NotInTime",
     "Refused",
     "Unreachable",
 ]

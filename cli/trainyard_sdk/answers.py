@@ -26,18 +26,24 @@ __all__ = [
     "AuditEntryView",
     "AuditPage",
     "BatchView",
+    "BudgetSpec",
+    "BudgetView",
     "CapacityTry",
     "ChainedRun",
     "Checkpoint",
     "CheckpointPage",
     "CheckpointSpec",
     "ClusterChange",
+    "ClusterCostView",
     "ClusterNode",
     "ClusterPage",
     "ClusterRef",
+    "ClusterShare",
     "ClusterSummary",
     "ClusterView",
     "Code",
+    "CostTotal",
+    "CostTotals",
     "EventPage",
     "Export",
     "ExportSpec",
@@ -54,6 +60,7 @@ __all__ = [
     "InputSpec",
     "JobPythonEnvironment",
     "JobSpec",
+    "LedgerLine",
     "LimitSpec",
     "LogView",
     "MetricsView",
@@ -64,9 +71,11 @@ __all__ = [
     "OutputPage",
     "Person",
     "PlanView",
+    "PriceSpan",
     "Problem",
     "ProgressSource",
     "RecoverySpec",
+    "RunCostView",
     "RunPage",
     "RunSample",
     "RunSummary",
@@ -502,6 +511,38 @@ class ClusterView(Answer):
     warnings: list[str] = Field(default_factory=list)
 
 
+class ClusterShare(Answer):
+    """What a run used of a cluster."""
+
+    run_id: str = ""
+    usd: float | None = None
+
+
+class PriceSpan(Answer):
+    """A time in which nodes were there, and the price that was in force then."""
+
+    nodes: int
+    share: float
+    since: datetime
+    source: Open[Literal["list", "given", ""]]
+    until: datetime
+    ended: bool = False
+    hourly_usd: float | None = None
+
+
+class ClusterCostView(Answer):
+    """What the cluster has cost so far, in all generations of its name."""
+
+    at: datetime
+    node_seconds: float
+    cluster_name: str = ""
+    idle_usd: float | None = None
+    prices: list[PriceSpan] = Field(default_factory=list)
+    reason: str = ""
+    runs: list[ClusterShare] = Field(default_factory=list)
+    usd: float | None = None
+
+
 class ClusterNode(Answer):
     """A node: backend state, Slurm state and the newest sample joined."""
 
@@ -520,8 +561,9 @@ class ClusterNode(Answer):
 
 
 class NodeList(Answer):
-    """The nodes of a cluster."""
+    """One page of the nodes of a cluster."""
 
+    next_token: str | None = None
     nodes: list[ClusterNode] = Field(default_factory=list)
     samples_left_out: bool = False
 
@@ -539,6 +581,26 @@ class AdoptionPlanView(Answer):
     policy: dict[str, Any] = Field(default_factory=dict)
     roles: list[str] = Field(default_factory=list)
     spec: dict[str, Any] = Field(default_factory=dict)
+
+
+class CostTotal(Answer):
+    """Of all runs with one owner, cluster or label's value."""
+
+    node_seconds: float
+    runs: int
+    unpriced: int
+    usd: float
+    useful_usd: float
+    key: str = ""
+
+
+class CostTotals(Answer):
+    """What runs cost, the dearest first; idle time of shared clusters is not in it."""
+
+    at: datetime
+    by: str = ""
+    left_out: bool = False
+    totals: list[CostTotal] = Field(default_factory=list)
 
 
 class FilesystemExportView(Answer):
@@ -707,6 +769,7 @@ class RunSummary(Answer):
     updated_at: datetime
     cluster_deleted: bool = False
     cluster_name: str = ""
+    cost_usd: float | None = None
     created_by: Person | None = None
     export: Export | None = None
     finished_at: datetime | None = None
@@ -820,6 +883,7 @@ class RunView(Answer):
     cluster_generation: int | None = None
     cluster_name: str = ""
     code: Code | None = None
+    cost_usd: float | None = None
     created_by: Person | None = None
     directory_deleted_at: datetime | None = None
     excluded_nodes: list[str] = Field(default_factory=list)
@@ -868,6 +932,52 @@ class CheckpointPage(Answer):
 
     checkpoints: list[Checkpoint] = Field(default_factory=list)
     next_token: str | None = None
+
+
+class BudgetView(Answer):
+    """What this life of the run may still spend."""
+
+    held_back_usd: float
+    max_usd: float
+    spent_usd: float
+    stops_at: datetime | None = None
+
+
+class LedgerLine(Answer):
+    """What one cause took; all lines together are the bill."""
+
+    cause: Open[
+        Literal[
+            "useful",
+            "creation",
+            "creation-failed",
+            "start",
+            "waiting",
+            "detection",
+            "restart",
+            "recomputation",
+            "stall",
+            "saving",
+            "teardown",
+        ]
+    ]
+    node_seconds: float
+    seconds: float
+    usd: float | None = None
+
+
+class RunCostView(Answer):
+    """What the run has cost so far, in all its lives."""
+
+    at: datetime
+    node_seconds: float
+    budget: BudgetView | None = None
+    final: bool = False
+    ledger: list[LedgerLine] = Field(default_factory=list)
+    prices: list[PriceSpan] = Field(default_factory=list)
+    reason: str = ""
+    run_id: str = ""
+    usd: float | None = None
 
 
 class EventPage(Answer):
@@ -959,6 +1069,14 @@ class SchedulePage(Answer):
 
     next_token: str | None = None
     schedules: list[ScheduleSummary] = Field(default_factory=list)
+
+
+class BudgetSpec(Answer):
+    """What a life of the run may cost, saving and teardown included."""
+
+    max_usd: float
+    tail_seconds: int = 1200
+    warn_at: list[float] = Field(default_factory=list)
 
 
 class StartSpec(Answer):
@@ -1090,6 +1208,7 @@ class ChainedRun(Answer):
     job: JobSpec
     after: list[str] = Field(default_factory=list)
     after_policy: Open[Literal["success", "end"]] = "success"
+    budget: BudgetSpec | None = None
     checkpoint: CheckpointSpec | None = None
     export: ExportSpec | None = None
     inputs: list[InputSpec] = Field(default_factory=list)

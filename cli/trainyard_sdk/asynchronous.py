@@ -18,6 +18,7 @@ from .answers import (
     ClusterSummary,
     Output,
     PlanView,
+    RunCostView,
     RunSummary,
     TimelineEntry,
 )
@@ -76,6 +77,9 @@ class AsyncRun(RunState):
 
     async def metrics(self, *, since_seconds: int = 86400) -> Metrics:
         return await asyncio.to_thread(self._run.metrics, since_seconds=since_seconds)
+
+    async def cost(self) -> RunCostView:
+        return await asyncio.to_thread(self._run.cost)
 
     async def checkpoints(self) -> list[Checkpoint]:
         return await asyncio.to_thread(self._run.checkpoints)

@@ -206,17 +206,28 @@ class Client:
             "GET", f"/v1/runs/{_segment(run_id)}/metrics", {"sinceSeconds": since_seconds}
         )
 
+    def run_cost(self, run_id: str) -> Json:
+        """What it has cost so far: {usd, prices, ledger, budget, ...}; usd is None if unknown."""
+        return self._call("GET", f"/v1/runs/{_segment(run_id)}/cost")
+
+    def costs(self, *, by: str = "owner", **filters: Any) -> Json:
+        """What runs cost, added up by owner, cluster, run or label:KEY; `filters` as in `runs`."""
+        return self._call("GET", "/v1/costs", {"by": by, **filters})
+
     def cancel_run(self, run_id: str, *, reason: str | None = None) -> Json:
         query = {"reason": reason or None}
         return self._call("POST", f"/v1/runs/{_segment(run_id)}:cancel", query)
 
-    def resume_run(self, run_id: str, *, filesystem: str | None = None) -> Json:
+    def resume_run(
+        self, run_id: str, *, filesystem: str | None = None, reason: str | None = None
+    ) -> Json:
         """`filesystem`: another one for the run's own cluster, DNS name/mount name."""
         path = f"/v1/runs/{_segment(run_id)}:resume"
-        return self._call("POST", path, {"filesystem": filesystem})
+        return self._call("POST", path, {"filesystem": filesystem, "reason": reason or None})
 
-    def export_run(self, run_id: str) -> Json:
-        return self._call("POST", f"/v1/runs/{_segment(run_id)}:export")
+    def export_run(self, run_id: str, *, reason: str | None = None) -> Json:
+        query = {"reason": reason or None}
+        return self._call("POST", f"/v1/runs/{_segment(run_id)}:export", query)
 
     def outputs(self, run_id: str, *, urls: bool = False) -> Iterator[Json]:
         """Pages of what the verified export holds: {uri, outputs, nextToken}.
@@ -293,8 +304,8 @@ class Client:
         query = {"dryrun": "true"} if dryrun else None
         return self._call("PUT", f"/v1/clusters/{_segment(name)}", query, body=spec)
 
-    def stop_cluster(self, name: str, *, force: bool = False) -> Json:
-        query = {"force": "true"} if force else None
+    def stop_cluster(self, name: str, *, force: bool = False, reason: str | None = None) -> Json:
+        query = {"force": "true" if force else None, "reason": reason or None}
         return self._call("POST", f"/v1/clusters/{_segment(name)}:stop", query)
 
     def start_cluster(self, name: str) -> Json:
@@ -318,6 +329,10 @@ class Client:
     def clusters(self, *, at_most: int = 1000, **filters: Any) -> list[Json]:
         """Newest first, without their specs; `filters` as in `runs`."""
         return self._all("/v1/clusters", "clusters", filters, at_most)
+
+    def cluster_cost(self, name: str) -> Json:
+        """What it has cost so far, by run, and idle."""
+        return self._call("GET", f"/v1/clusters/{_segment(name)}/cost")
 
     def label_cluster(self, name: str, changes: Mapping[str, str | None]) -> Json:
         """As label_run."""
@@ -350,8 +365,9 @@ class Client:
         """By their numbers, with their runs."""
         return self._all(f"/v1/arrays/{_segment(array_id)}/members", "members")
 
-    def cancel_array(self, array_id: str) -> Json:
-        return self._call("POST", f"/v1/arrays/{_segment(array_id)}:cancel")
+    def cancel_array(self, array_id: str, *, reason: str | None = None) -> Json:
+        query = {"reason": reason or None}
+        return self._call("POST", f"/v1/arrays/{_segment(array_id)}:cancel", query)
 
     def create_schedule(self, spec: Mapping[str, Any]) -> Json:
         """The same spec again is the same schedule."""
@@ -370,8 +386,9 @@ class Client:
     def resume_schedule(self, name: str) -> Json:
         return self._call("POST", f"/v1/schedules/{_segment(name)}:resume")
 
-    def delete_schedule(self, name: str) -> Json:
-        return self._call("DELETE", f"/v1/schedules/{_segment(name)}")
+    def delete_schedule(self, name: str, *, reason: str | None = None) -> Json:
+        query = {"reason": reason or None}
+        return self._call("DELETE", f"/v1/schedules/{_segment(name)}", query)
 
     def create_filesystem(
         self, spec: Mapping[str, Any], *, idempotency_key: str | None = None
@@ -393,29 +410,35 @@ class Client:
     def export_filesystem(self, name: str) -> Json:
         return self._call("POST", f"/v1/filesystems/{_segment(name)}:export")
 
-    def delete_filesystem(self, name: str, *, discard: str | None = None) -> Json:
+    def delete_filesystem(
+        self, name: str, *, discard: str | None = None, reason: str | None = None
+    ) -> Json:
         """What it holds is exported first; `discard` is why it may be given up instead."""
-        query = {"discard": "true", "reason": discard} if discard is not None else {}
+        given = {"reason": reason or None}
+        query = {"discard": "true", "reason": discard} if discard is not None else given
         return self._call("DELETE", f"/v1/filesystems/{_segment(name)}", query)
 
     # Nodes
 
     def nodes(self, cluster: str) -> list[Json]:
-        return list(self._call("GET", f"/v1/clusters/{_segment(cluster)}/nodes")["nodes"])
+        """By group and instance."""
+        return self._all(f"/v1/clusters/{_segment(cluster)}/nodes", "nodes", {"limit": "1000"})
 
-    def replace_node(self, cluster: str, instance_id: str) -> Json:
+    def replace_node(self, cluster: str, instance_id: str, *, reason: str | None = None) -> Json:
         """{successful, failed}."""
         return self._call(
             "POST",
             f"/v1/clusters/{_segment(cluster)}/nodes/{_segment(instance_id)}:replace",
+            {"reason": reason or None},
             repeat=False,
         )
 
-    def reboot_node(self, cluster: str, instance_id: str) -> Json:
+    def reboot_node(self, cluster: str, instance_id: str, *, reason: str | None = None) -> Json:
         """{successful, failed}."""
         return self._call(
             "POST",
             f"/v1/clusters/{_segment(cluster)}/nodes/{_segment(instance_id)}:reboot",
+            {"reason": reason or None},
             repeat=False,
         )
 

@@ -15,7 +15,16 @@ from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.specs import RunSpec
 
 from . import downloads
-from .answers import Checkpoint, ClusterNode, ClusterView, Output, Problem, RunView, TimelineEntry
+from .answers import (
+    Checkpoint,
+    ClusterNode,
+    ClusterView,
+    Output,
+    Problem,
+    RunCostView,
+    RunView,
+    TimelineEntry,
+)
 from .client import Client, Json
 from .flows import driven, finished
 from .following import (
@@ -131,6 +140,10 @@ class Run(RunState):
     def metrics(self, *, since_seconds: int = 86400) -> Metrics:
         """Loss, steps and the nodes' load; of an ended run from its end."""
         return Metrics.read(self._client.metrics(self.id, since_seconds=since_seconds))
+
+    def cost(self) -> RunCostView:
+        """What it has cost so far, and what for; `usd` is None where a price is not known."""
+        return RunCostView.read(self._client.run_cost(self.id))
 
     def checkpoints(self) -> list[Checkpoint]:
         """Newest step first."""

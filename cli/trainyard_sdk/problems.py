@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 OK, FAILED, NOT_FOUND, CONFLICT, UNREACHABLE, INVALID, REFUSED = 0, 1, 3, 4, 5, 6, 7
+#: As of the program timeout.
+TIMED_OUT = 124
 
 
 class SdkError(Exception):
@@ -73,6 +75,8 @@ class Refused(SdkError):
 class NotInTime(SdkError):
     """What was waited for did not come in the time that was given; it goes on."""
 
+    exit_code = TIMED_OUT
+
 
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C while a run was waited for. The run goes on; the words say how to come back."""
@@ -97,6 +101,8 @@ class ApiProblem(SdkError):
             code=str(problem.get("code", "")),
         )
         self.status = status
+        #: Names the request in the API's log.
+        self.instance = str(problem.get("instance") or "")
         self.errors: list[Mapping[str, str]] = list(problem.get("errors") or [])
         if status in (401, 403) and not self.next_step:
             self.next_step = _LOG_IN if "expired" in str(self).lower() else _WHO
@@ -114,4 +120,5 @@ class ApiProblem(SdkError):
         return by_status.get(self.status, FAILED)
 
     def as_json(self) -> dict[str, Any]:
-        return {**super().as_json(), "status": self.status, "errors": self.errors}
+        named = {"instance": self.instance} if self.instance else {}
+        return {**super().as_json(), "status": self.status, **named, "errors": self.errors}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,16 @@ from node import Node, StepFailed, command, repeatedly, say
 
 FSTAB = "/etc/fstab"
 MOUNT_S3 = "/usr/bin/mount-s3"
+#: Where AWS publishes it (the S3 user guide, "Installing Mountpoint").
+RELEASE = "https://s3.amazonaws.com/mountpoint-s3-release/latest"
+ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "arm64"}
+#: The image's installer of packages, the kind that it takes, and its words before the file.
+INSTALLERS = (
+    ("/usr/bin/apt-get", "deb", ("-o", "DPkg::Lock::Timeout=300", "install", "-qy")),
+    ("/usr/bin/dnf", "rpm", ("install", "-qy")),
+    ("/usr/bin/yum", "rpm", ("install", "-qy")),
+)
+INSTALL_SECONDS = 600.0
 
 
 def shared_path(node: Node) -> str:
@@ -86,19 +97,48 @@ def buckets(node: Node) -> None:
             node.path(target).mkdir(parents=True, exist_ok=True)
             say(f"skipped: mount-s3 {mount['bucket']} {target}: cannot run under a root prefix")
             continue
-        if not os.access(MOUNT_S3, os.X_OK):
-            raise StepFailed(
-                f"s3Mounts: s3://{mount['bucket']} cannot be mounted at {target}: "
-                f"this node's image has no {MOUNT_S3} "
-                "(Mountpoint for Amazon S3); use an image that has it, or copy the data to the "
-                "shared filesystem and remove s3Mounts"
-            )
+        ensure_mountpoint(node, mount)
         Path(target).mkdir(parents=True, exist_ok=True)
         unit = f"trainyard-s3-{number}.service"
         node.write(f"/etc/systemd/system/{unit}", mount_unit(mount))
         command(["systemctl", "daemon-reload"])
         command(["systemctl", "enable", "--now", unit], timeout=120)
         say(f"{target} is s3://{mount['bucket']}/{mount.get('prefix') or ''}")
+
+
+def ensure_mountpoint(node: Node, mount: Mapping[str, Any]) -> None:
+    """Install Mountpoint for Amazon S3 where the image lacks it. Raises StepFailed."""
+    if os.access(MOUNT_S3, os.X_OK):
+        return
+    try:
+        repeatedly(node, "Mountpoint for Amazon S3", install_mountpoint)
+    except StepFailed as failed:
+        raise StepFailed(
+            f"s3Mounts: s3://{mount['bucket']} cannot be mounted at {mount['mountPath']}: this "
+            f"node's image has no {MOUNT_S3} (Mountpoint for Amazon S3), and it could not be "
+            f"installed from {RELEASE}: {failed}; let the nodes reach that address, use an image "
+            "that has it, or copy the data to the shared filesystem and remove s3Mounts"
+        ) from None
+    say(f"Mountpoint for Amazon S3 is installed from {RELEASE}")
+
+
+def install_mountpoint() -> None:
+    """As AWS's page has it for Debian's and Red Hat's kinds of packages. Raises StepFailed."""
+    machine = os.uname().machine
+    if machine not in ARCHITECTURES:
+        raise StepFailed(f"AWS publishes none for the architecture {machine}")
+    found = next((one for one in INSTALLERS if os.access(one[0], os.X_OK)), None)
+    if found is None:
+        raise StepFailed("this image has none of apt-get, dnf and yum")
+    program, kind, words = found
+    with tempfile.TemporaryDirectory() as directory:
+        package = f"{directory}/mount-s3.{kind}"
+        url = f"{RELEASE}/{ARCHITECTURES[machine]}/mount-s3.{kind}"
+        command(["curl", "-fsSL", "-o", package, url], timeout=120)
+        environment = {"DEBIAN_FRONTEND": "noninteractive", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+        command([program, *words, package], timeout=INSTALL_SECONDS, env=environment)
+    if not os.access(MOUNT_S3, os.X_OK):
+        raise StepFailed(f"the package was installed, but there is no {MOUNT_S3}")
 
 
 def mount_unit(mount: Mapping[str, Any]) -> str:

@@ -20,6 +20,7 @@ from trainyard.http.openapi import document
 OPERATIONS = {
     "POST /v1/arrays", "GET /v1/arrays", "GET /v1/arrays/{arrayId}",
     "GET /v1/arrays/{arrayId}/members", "POST /v1/arrays/{arrayId}:cancel",
+    "GET /v1/runs/{runId}/cost", "GET /v1/clusters/{clusterName}/cost", "GET /v1/costs",
     "POST /v1/schedules", "GET /v1/schedules", "GET /v1/schedules/{scheduleName}",
     "DELETE /v1/schedules/{scheduleName}", "POST /v1/schedules/{scheduleName}:pause",
     "POST /v1/schedules/{scheduleName}:resume",

@@ -14,6 +14,7 @@ from trainyard_sdk.spec_files import read_spec
 from ..context import context_of
 from ..problems import FAILED
 from ..screen.output import confirmed, err, out, print_fields, print_json
+from ..screen.waiting import Timeout
 from .clusters import Name, print_cluster, wait_for
 from .people import Reason
 from .runs import Yes
@@ -46,6 +47,7 @@ def adopt(
         bool, typer.Option("--replace-nodes", help="Trainyard may replace and reboot its nodes")
     ] = False,
     wait: Annotated[bool, typer.Option("--wait", "-w", help="until it is ready")] = False,
+    timeout: Timeout = None,
     dryrun: Annotated[
         bool,
         typer.Option(
@@ -69,7 +71,8 @@ def adopt(
     found = context.client.adopt_cluster(spec)
     if wait:
         name = found["name"]
-        found = wait_for(context, name, lambda now: now is None or now["status"] in ENDS) or found
+        ended = lambda now: now is None or now["status"] in ENDS  # noqa: E731
+        found = wait_for(context, name, ended, timeout) or found
     print_cluster(context, found)
     if found["status"] != "Ready" and wait:
         raise typer.Exit(FAILED)
@@ -81,6 +84,7 @@ def release(
     typer_context: typer.Context,
     cluster: Name,
     wait: Annotated[bool, typer.Option("--wait", "-w", help="until nothing is left")] = False,
+    timeout: Timeout = None,
     force: Annotated[
         bool,
         typer.Option(
@@ -96,7 +100,7 @@ def release(
     found = context.client.release_cluster(cluster, force=force, reason=reason)
     if wait:
         done = lambda now: now is None or now["status"] == "Released"  # noqa: E731
-        found = wait_for(context, cluster, done) or {**found, "status": "Released"}
+        found = wait_for(context, cluster, done, timeout) or {**found, "status": "Released"}
     if context.json or found["status"] == "Released":
         print_cluster(context, found)
         return

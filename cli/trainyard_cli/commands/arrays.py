@@ -22,6 +22,7 @@ from ..screen.output import (
     styled,
     table,
 )
+from .people import Reason
 from .runs import Key, Yes
 from .submission import prepared
 
@@ -93,11 +94,13 @@ def show(typer_context: typer.Context, array: ArrayId) -> None:
 
 
 @arrays.command()
-def cancel(typer_context: typer.Context, array: ArrayId, yes: Yes = False) -> None:
+def cancel(
+    typer_context: typer.Context, array: ArrayId, reason: Reason = None, yes: Yes = False
+) -> None:
     """Cancel the active members of an array; no other one begins."""
     context = context_of(typer_context)
     confirmed(f"Cancel {array} and its active members?", yes=yes, as_json=context.json)
-    found = context.client.cancel_array(array)
+    found = context.client.cancel_array(array, reason=reason)
     if context.json:
         print_json(found)
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Annotated
@@ -15,7 +14,7 @@ from trainyard_sdk.spec_files import read_spec
 
 from ..cluster_groups import groups_listed, groups_of, nodes_of
 from ..context import Context, context_of
-from ..problems import DETACHED, FAILED, ApiProblem, InvalidInput
+from ..problems import FAILED, ApiProblem, InvalidInput
 from ..screen.output import (
     ago,
     bytes_text,
@@ -30,6 +29,7 @@ from ..screen.output import (
     styled,
     table,
 )
+from ..screen.waiting import Timeout, Waiting
 from ..screen.words import labels_text
 from . import filters
 from .people import Reason, name_of
@@ -53,6 +53,7 @@ def create(
         typer.Argument(metavar="FILE", help="ClusterSpec in YAML or JSON; - for standard input"),
     ],
     wait: Annotated[bool, typer.Option("--wait", "-w", help="until it is ready")] = False,
+    timeout: Timeout = None,
     dryrun: Annotated[
         bool, typer.Option("--dryrun", help="show exactly what would be created, and do nothing")
     ] = False,
@@ -69,6 +70,7 @@ def create(
                 context,
                 cluster["name"],
                 lambda found: found is None or found["status"] in ("Ready", "Failed", "Deleted"),
+                timeout,
             )
             or cluster
         )
@@ -85,6 +87,7 @@ def update(
         typer.Argument(metavar="FILE", help="the ClusterSpec that its cluster is to have"),
     ],
     wait: Annotated[bool, typer.Option("--wait", "-w", help="until the change is over")] = False,
+    timeout: Timeout = None,
     dryrun: Annotated[
         bool,
         typer.Option(
@@ -102,7 +105,7 @@ def update(
     if dryrun:
         print_plan(context, context.client.update_cluster(name, spec, dryrun=True))
         return
-    _follow_change(context, context.client.update_cluster(name, spec), wait=wait)
+    _follow_change(context, context.client.update_cluster(name, spec), wait, timeout)
 
 
 @clusters.command()
@@ -110,13 +113,20 @@ def stop(
     typer_context: typer.Context,
     cluster: Name,
     wait: Annotated[bool, typer.Option("--wait", "-w", help="until it is stopped")] = False,
+    timeout: Timeout = None,
     force: Annotated[
         bool, typer.Option("--force", help="also with people's jobs on it, which are ended")
     ] = False,
+    reason: Reason = None,
+    yes: Yes = False,
 ) -> None:
     """Stop a cluster's fleet: its workers end, its head node and its files stay."""
     context = context_of(typer_context)
-    _follow_change(context, context.client.stop_cluster(cluster, force=force), wait=wait)
+    if force:
+        question = f"Stop {cluster}, and end people's jobs on it?"
+        confirmed(question, yes=yes, as_json=context.json)
+    found = context.client.stop_cluster(cluster, force=force, reason=reason)
+    _follow_change(context, found, wait, timeout)
 
 
 @clusters.command()
@@ -124,18 +134,19 @@ def start(
     typer_context: typer.Context,
     cluster: Name,
     wait: Annotated[bool, typer.Option("--wait", "-w", help="until it is started")] = False,
+    timeout: Timeout = None,
 ) -> None:
     """Start a cluster's fleet that was stopped."""
     context = context_of(typer_context)
-    _follow_change(context, context.client.start_cluster(cluster), wait=wait)
+    _follow_change(context, context.client.start_cluster(cluster), wait, timeout)
 
 
 _CHANGE_FAILED = ("refused", "rolled-back", "failed")
 
 
-def _follow_change(context: Context, cluster: Json, *, wait: bool) -> None:
+def _follow_change(context: Context, cluster: Json, wait: bool, timeout: int | None) -> None:
     if wait:
-        cluster = wait_for(context, cluster["name"], _change_is_over) or cluster
+        cluster = wait_for(context, cluster["name"], _change_is_over, timeout) or cluster
     print_cluster(context, cluster)
     change = cluster.get("change") or {}
     if change and not change.get("endedAt"):
@@ -262,6 +273,7 @@ def delete(
     typer_context: typer.Context,
     cluster: Name,
     wait: Annotated[bool, typer.Option("--wait", "-w", help="until it is gone")] = False,
+    timeout: Timeout = None,
     force: Annotated[
         bool,
         typer.Option(
@@ -280,6 +292,7 @@ def delete(
             context,
             cluster,
             lambda found: found is None or found["status"] in ("Deleted", "Failed"),
+            timeout,
         ) or {
             **document,
             "status": "Deleted",
@@ -293,25 +306,20 @@ def delete(
         raise typer.Exit(FAILED)
 
 
-def wait_for(context: Context, name: str, done: Callable[[Json | None], bool]) -> Json | None:
+def wait_for(
+    context: Context,
+    name: str,
+    done: Callable[[Json | None], bool],
+    timeout: int | None = None,
+) -> Json | None:
     """Poll the cluster until it is done; None = there is none any more."""
-    try:
-        with err.status(f"Waiting for cluster {escape(name)}") as status:
-            while True:
-                found = _cluster_or_none(context, name)
-                if done(found):
-                    return found
-                status.update(f"Cluster {escape(name)}: {(found or {}).get('status', 'gone')}")
-                time.sleep(POLL_SECONDS)
-    except KeyboardInterrupt:
-        err.print(
-            (
-                "\nDetached; nothing was stopped. Look again with: "
-                f"trainyard cluster show {escape(name)}"
-            ),
-            soft_wrap=True,
-        )
-        raise typer.Exit(DETACHED) from None
+    back = f"trainyard cluster show {name}"
+    waiting = Waiting(f"cluster {name}", back, timeout, poll_seconds=POLL_SECONDS)
+    return waiting.until(
+        lambda: _cluster_or_none(context, name),
+        done,
+        lambda found: str((found or {}).get("status", "gone")),
+    )
 
 
 def _cluster_or_none(context: Context, name: str) -> Json | None:
@@ -432,13 +440,42 @@ def _node_row(node: Json) -> list[object]:
 
 @nodes.command()
 def replace(
-    typer_context: typer.Context, cluster: Name, instance: InstanceId, yes: Yes = False
+    typer_context: typer.Context,
+    cluster: Name,
+    instance: InstanceId,
+    wait: Annotated[
+        bool, typer.Option("--wait", "-w", help="until another instance runs in its place")
+    ] = False,
+    timeout: Timeout = None,
+    reason: Reason = None,
+    yes: Yes = False,
 ) -> None:
     """Replace a node by a new instance."""
     context = context_of(typer_context)
     node = _instance_id(context, cluster, instance)
     _ask_if_it_trains(context, cluster, node, "Replace", yes=yes)
-    _print_batch(context, context.client.replace_node(cluster, node), "Replacing")
+    before = context.client.nodes(cluster) if wait else []
+    result = context.client.replace_node(cluster, node, reason=reason)
+    if wait and not result["failed"]:
+        back = f"trainyard node ls {cluster}"
+        Waiting(f"node {node}", back, timeout, poll_seconds=POLL_SECONDS).until(
+            lambda: context.client.nodes(cluster),
+            lambda now: _is_replaced(node, before, now),
+            lambda now: "still there" if _with_id(now, node) else "gone, its successor not there",
+        )
+    _print_batch(context, result, "Replaced" if wait else "Replacing")
+
+
+def _with_id(nodes: list[Json], instance_id: str) -> list[Json]:
+    return [node for node in nodes if node["instanceId"] == instance_id]
+
+
+def _is_replaced(instance_id: str, before: list[Json], now: list[Json]) -> bool:
+    """Whether it is gone and its group has an instance that runs and was not there before."""
+    groups = {node["group"] for node in _with_id(before, instance_id)}
+    known = {node["instanceId"] for node in before}
+    fresh = [node for node in now if node["instanceId"] not in known and node["group"] in groups]
+    return not _with_id(now, instance_id) and any(node["status"] == "Running" for node in fresh)
 
 
 def _has_job(node: Json) -> bool:
@@ -447,13 +484,18 @@ def _has_job(node: Json) -> bool:
 
 @nodes.command()
 def reboot(
-    typer_context: typer.Context, cluster: Name, instance: InstanceId, yes: Yes = False
+    typer_context: typer.Context,
+    cluster: Name,
+    instance: InstanceId,
+    reason: Reason = None,
+    yes: Yes = False,
 ) -> None:
     """Reboot a node."""
     context = context_of(typer_context)
     node = _instance_id(context, cluster, instance)
     _ask_if_it_trains(context, cluster, node, "Reboot", yes=yes)
-    _print_batch(context, context.client.reboot_node(cluster, node), "Rebooting")
+    result = context.client.reboot_node(cluster, node, reason=reason)
+    _print_batch(context, result, "Rebooting")
 
 
 def _ask_if_it_trains(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Annotated
 
@@ -13,7 +12,7 @@ from trainyard_sdk.client import Json
 from trainyard_sdk.spec_files import read_spec
 
 from ..context import Context, context_of
-from ..problems import DETACHED, FAILED
+from ..problems import FAILED
 from ..screen.output import (
     ago,
     bytes_text,
@@ -26,6 +25,8 @@ from ..screen.output import (
     styled,
     table,
 )
+from ..screen.waiting import Timeout, Waiting
+from .people import Reason
 from .runs import Yes
 
 filesystems = typer.Typer(
@@ -44,6 +45,7 @@ def create(
         typer.Argument(metavar="FILE", help="FilesystemSpec in YAML or JSON; - for standard input"),
     ],
     wait: Annotated[bool, typer.Option("--wait", "-w", help="until it is available")] = False,
+    timeout: Timeout = None,
     dryrun: Annotated[
         bool, typer.Option("--dryrun", help="show exactly what would be asked, and do nothing")
     ] = False,
@@ -56,7 +58,7 @@ def create(
     made = context.client.create_filesystem(spec)
     if wait:
         ended = ("Available", "Failed", "Deleted")
-        made = _wait(context, made["name"], lambda found: found["status"] in ended)
+        made = _wait(context, made["name"], lambda found: found["status"] in ended, timeout)
     _print(context, made)
     if made["status"] in ("Failed", "Deleted"):
         raise typer.Exit(FAILED)
@@ -103,6 +105,7 @@ def export(
     typer_context: typer.Context,
     filesystem: Name,
     wait: Annotated[bool, typer.Option("--wait", "-w", help="until it is verified")] = False,
+    timeout: Timeout = None,
 ) -> None:
     """Export what changed to its repository."""
     context = context_of(typer_context)
@@ -110,7 +113,10 @@ def export(
     if wait:
         over = ("verified", "failed")
         found = _wait(
-            context, filesystem, lambda now: (now.get("export") or {}).get("state") in over
+            context,
+            filesystem,
+            lambda now: (now.get("export") or {}).get("state") in over,
+            timeout,
         )
     _print(context, found)
     if (found.get("export") or {}).get("state") == "failed":
@@ -122,43 +128,38 @@ def delete(
     typer_context: typer.Context,
     filesystem: Name,
     wait: Annotated[bool, typer.Option("--wait", "-w", help="until it is gone")] = False,
+    timeout: Timeout = None,
     discard: Annotated[
         str | None,
         typer.Option(
             "--discard", metavar="REASON", help="give up what it holds, without an export"
         ),
     ] = None,
+    reason: Reason = None,
     yes: Yes = False,
 ) -> None:
     """Delete a filesystem that nobody uses; what it holds is exported first."""
     context = context_of(typer_context)
     what = "and ALL that it holds" if discard is not None else "once what it holds is exported"
     confirmed(f"Delete filesystem {filesystem}, {what}?", yes=yes, as_json=context.json)
-    found = context.client.delete_filesystem(filesystem, discard=discard)
+    found = context.client.delete_filesystem(filesystem, discard=discard, reason=reason)
     if wait:
         going = ("Archiving", "Deleting")
-        found = _wait(context, filesystem, lambda now: now["status"] not in going)
+        found = _wait(context, filesystem, lambda now: now["status"] not in going, timeout)
     _print(context, found)
     if wait and found["status"] != "Deleted":
         raise typer.Exit(FAILED)
 
 
-def _wait(context: Context, name: str, done: Callable[[Json], bool]) -> Json:
+def _wait(context: Context, name: str, done: Callable[[Json], bool], timeout: int | None) -> Json:
     """Poll the filesystem until it is done."""
-    try:
-        with err.status(f"Waiting for filesystem {escape(name)}") as status:
-            while not done(found := context.client.filesystem(name)):
-                word = found.get("waitsFor") or found["status"]
-                status.update(f"Filesystem {escape(name)}: {escape(word)}")
-                time.sleep(POLL_SECONDS)
-            return found
-    except KeyboardInterrupt:
-        err.print(
-            "\nDetached; nothing was stopped. Look again with: "
-            f"trainyard filesystem show {escape(name)}",
-            soft_wrap=True,
-        )
-        raise typer.Exit(DETACHED) from None
+    back = f"trainyard filesystem show {name}"
+    waiting = Waiting(f"filesystem {name}", back, timeout, poll_seconds=POLL_SECONDS)
+    return waiting.until(
+        lambda: context.client.filesystem(name),
+        done,
+        lambda found: str(found.get("waitsFor") or found["status"]),
+    )
 
 
 def _print(context: Context, found: Json) -> None:

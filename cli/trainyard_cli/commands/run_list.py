@@ -111,10 +111,7 @@ def priority(
         int, typer.Argument(metavar="NUMBER", min=-100, max=100, help="0 is the usual one")
     ],
 ) -> None:
-    """Give a run another priority: on a shared cluster a higher one has its turn first.
-
-    For example: trainyard run priority latest -10
-    """
+    """Give a run another priority: on a shared cluster a higher one has its turn first."""
     context = context_of(typer_context)
     document = context.client.set_priority(run_meant(context, run), number)
     if context.json:

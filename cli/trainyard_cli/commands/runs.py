@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
@@ -29,6 +28,7 @@ from ..screen.output import (
 )
 from ..screen.run_page import print_metrics, print_run
 from ..screen.snapshot import TERMINAL
+from ..screen.waiting import Timeout, Wait, Waiting
 from .filters import TAKES_LABELS
 from .meant import RunGiven, run_meant
 from .people import Reason
@@ -407,13 +407,23 @@ def _write_line(text: str) -> None:
 
 @app.command()
 def cancel(
-    typer_context: typer.Context, run: RunGiven, yes: Yes = False, reason: Reason = None
+    typer_context: typer.Context,
+    run: RunGiven,
+    wait: Wait = False,
+    timeout: Timeout = None,
+    reason: Reason = None,
+    yes: Yes = False,
 ) -> None:
     """Cancel a run: stop the job, export what is whole, delete the run's own cluster."""
     context = context_of(typer_context)
     run = run_meant(context, run)
     confirmed(f"Cancel {run}?", yes=yes, as_json=context.json)
-    _accepted(context, context.client.cancel_run(run, reason=reason), "Cancelling")
+    document = context.client.cancel_run(run, reason=reason)
+    if wait:
+        document = _until_ended(context, run, timeout)
+    _accepted(context, document, "Cancelling")
+    if wait and document["status"] == "Failed":
+        raise typer.Exit(FAILED)
 
 
 @app.command()
@@ -430,15 +440,40 @@ def resume(
             "(export.everySeconds) is brought there",
         ),
     ] = None,
+    wait: Wait = False,
+    timeout: Timeout = None,
+    reason: Reason = None,
 ) -> None:
-    """Resume a failed or cancelled run from its newest whole checkpoint."""
+    """Resume a failed or cancelled run from its newest whole checkpoint.
+
+    --wait waits for the end of the run, as --watch does, and shows no picture.
+    """
     context = context_of(typer_context)
     run = run_meant(context, run)
-    document = context.client.resume_run(run, filesystem=filesystem)
+    document = context.client.resume_run(run, filesystem=filesystem, reason=reason)
     if watch:
         _follow(context, run)
-    else:
-        _accepted(context, document, "Resuming")
+        return
+    if wait:
+        document = _until_ended(context, run, timeout)
+    _accepted(context, document, "Resuming")
+    if wait and document["status"] != "Succeeded":
+        raise typer.Exit(FAILED)
+
+
+def _until_ended(context: Context, run_id: str, timeout: int | None) -> Json:
+    return _waiting(run_id, timeout).until(
+        lambda: context.client.run(run_id), lambda run: run["status"] in TERMINAL, _state
+    )
+
+
+def _waiting(run_id: str, timeout: int | None) -> Waiting:
+    back = f"trainyard run watch {run_id}"
+    return Waiting(f"run {run_id}", back, timeout, poll_seconds=live.POLL_SECONDS)
+
+
+def _state(run: Json) -> str:
+    return f"{run['status']}: {run['reason']}"
 
 
 @app.command()
@@ -451,36 +486,36 @@ def export(
             "--wait/--no-wait", help="until the export has ended; its end is the exit status"
         ),
     ] = True,
+    timeout: Timeout = None,
+    reason: Reason = None,
 ) -> None:
     """Export checkpoints, the final model and the program's own output to S3 now."""
     context = context_of(typer_context)
     run = run_meant(context, run)
     before = (context.client.run(run).get("export") or {}).get("id")
-    document = context.client.export_run(run)
+    document = context.client.export_run(run, reason=reason)
     if not wait:
         _accepted(context, document, "Exporting")
         return
     if document["status"] not in TERMINAL:  # without it there was nothing to do
-        with (
-            _detachable(run),
-            contextlib.nullcontext() if context.json else err.status(f"Exporting {run}"),
-        ):
-            document = _until_exported(context, run, before)
+        document = _waiting(run, timeout).until(
+            lambda: context.client.run(run), lambda now: _exported(now, before), _export_state
+        )
     _print_export(context, document)
 
 
-def _until_exported(context: Context, run_id: str, before: str | None) -> Json:
-    """The run once an export that is newer than `before` has ended, for good."""
-    while True:
-        run = context.client.run(run_id)
-        found = run.get("export") or {}
-        # The one at the end of a run is tried again when it fails.
-        ended = found.get("state") == "verified" or (
-            found.get("state") == "failed" and not found["final"]
-        )
-        if run["status"] in TERMINAL or (ended and found["id"] != before):
-            return run
-        time.sleep(live.POLL_SECONDS)
+def _exported(run: Json, before: str | None) -> bool:
+    """Whether an export that is newer than `before` has ended, for good."""
+    found = run.get("export") or {}
+    # The one at the end of a run is tried again when it fails.
+    ended = found.get("state") == "verified" or (
+        found.get("state") == "failed" and not found["final"]
+    )
+    return run["status"] in TERMINAL or bool(ended and found["id"] != before)
+
+
+def _export_state(run: Json) -> str:
+    return f"{run['status']}, its export {(run.get('export') or {}).get('state') or 'not begun'}"
 
 
 def _print_export(context: Context, run: Json) -> None:

@@ -21,6 +21,7 @@ from ..screen.output import (
     styled,
     table,
 )
+from .people import Reason
 from .runs import Yes
 from .submission import prepared
 
@@ -101,11 +102,13 @@ def resume(typer_context: typer.Context, schedule: Name) -> None:
 
 
 @schedules.command()
-def rm(typer_context: typer.Context, schedule: Name, yes: Yes = False) -> None:
+def rm(
+    typer_context: typer.Context, schedule: Name, reason: Reason = None, yes: Yes = False
+) -> None:
     """Delete a schedule; runs that it submitted go on."""
     context = context_of(typer_context)
     confirmed(f"Delete schedule {schedule}?", yes=yes, as_json=context.json)
-    _print(context, context.client.delete_schedule(schedule))
+    _print(context, context.client.delete_schedule(schedule, reason=reason))
 
 
 def _when(found: Json) -> str:

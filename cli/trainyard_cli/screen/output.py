@@ -203,6 +203,8 @@ def print_error(error: CliError, *, as_json: bool) -> None:
         err.print(f"  [bold]{_shown(item.get('field', ''))}[/]  {_shown(item.get('message', ''))}")
     if error.next_step:
         err.print(f"Next: {_shown(error.next_step)}")
+    if isinstance(error, ApiProblem) and error.status >= 500 and error.instance:
+        err.print(f"Request: {_shown(error.instance.rpartition(':')[2])}")
 
 
 def _shown(text: str) -> str:

@@ -152,6 +152,13 @@ class ClusterBase(Strict, ABC):
     idle_limit_seconds: int = Field(
         default=1800, ge=60, le=604800, description="deleted when no run used it for this long"
     )
+    hourly_usd: float | None = Field(
+        default=None,
+        gt=0,
+        le=1_000_000,
+        description="what an hour of all its nodes costs in USD; default: AWS's price list. Give "
+        "it where the list does not say (spot, plans), or where you pay another price",
+    )
     tags: dict[
         Annotated[str, StringConstraints(min_length=1, max_length=128)],
         Annotated[str, StringConstraints(max_length=256)],

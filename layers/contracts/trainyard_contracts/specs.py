@@ -479,6 +479,24 @@ class LimitSpec(Strict):
     )
 
 
+class BudgetSpec(Strict):
+    """What a life of the run may cost, saving and teardown included."""
+
+    max_usd: float = Field(gt=0, le=1e9, description="the run is stopped before it costs more")
+    warn_at: list[Annotated[float, Field(gt=0, lt=1)]] = Field(
+        default_factory=lambda: [0.5, 0.8, 0.95],
+        max_length=10,
+        description="parts of maxUsd at whose reach the timeline says so",
+    )
+    tail_seconds: int = Field(
+        default=1200,
+        ge=1,
+        le=86400,
+        description="how long the last checkpoint, the export and the teardown may take; their "
+        "price is held back. A longer export of the run's own counts instead",
+    )
+
+
 class RunSpec(Strict):
     """One training job's whole life: cluster, job, checkpoints, export, teardown."""
 
@@ -516,6 +534,11 @@ class RunSpec(Strict):
         default=RecoverySpec(), description="how often it is tried again after failures"
     )
     limits: LimitSpec = Field(default=LimitSpec(), description="how long it may take")
+    budget: BudgetSpec | None = Field(
+        default=None,
+        description="what it may cost; refused where no price is known, and none is given in the "
+        "cluster's hourlyUsd",
+    )
     teardown: Literal["always", "on-success", "never"] | None = Field(
         default=None,
         description="whether the run's end deletes its cluster; default: 'always' for a cluster "

@@ -102,7 +102,7 @@ def _environments(proc: Path) -> Iterator[bytes]:
     for name in os.listdir(proc):
         if name.isdigit():
             with contextlib.suppress(OSError), open(proc / name / "environ", "rb", 0) as stream:
-                yield stream.read(262144)
+                yield stream.read()
 
 
 def _is_of_step(environment: bytes, attempt: int, node_name: str) -> bool:

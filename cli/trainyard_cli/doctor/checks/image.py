@@ -30,9 +30,11 @@ def check(_account: Account, scope: Scope) -> Iterator[Finding]:
             scope.field("s3Mounts"),
             (
                 "buckets are mounted by mount-s3 (Mountpoint for Amazon S3), which HyperPod's "
-                "image need not have"
+                "image need not have; each node then installs it from AWS's bucket "
+                "mountpoint-s3-release"
             ),
-            "Have it in an image of yours, or copy the data to the shared filesystem",
+            "Let the nodes reach https://s3.amazonaws.com, have it in an image of yours, or copy "
+            "the data to the shared filesystem",
         )
     yield from _programs(scope, cluster.environment)
     if cluster.environment.kind == "existing":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 
 @dataclass(frozen=True)
@@ -75,11 +76,19 @@ class Forbidden(TrainyardError):
 
 
 class NotFound(TrainyardError):
-    """A person reads the title and then the detail: the detail only adds what was asked for."""
+    """A person reads the title and then the detail: the detail only adds what was asked for.
+
+    `given` is the name that nothing has, so that one like it can be found.
+    """
 
     code = "not-found"
     title = "There is no such resource"
     next_step = "Check the path; docs/openapi.json lists every one."
+    given = ""
+
+    def of_name(self, given: str) -> Self:
+        self.given = given
+        return self
 
 
 class RunNotFound(NotFound):
@@ -114,7 +123,7 @@ class ClusterNotFound(NotFound):
 
     @classmethod
     def of(cls, name: str) -> ClusterNotFound:
-        return cls(f"'{name[:100]}' is not the name of a cluster.")
+        return cls(f"'{name[:100]}' is not the name of a cluster.").of_name(name)
 
 
 class NodeNotFound(NotFound):
@@ -145,7 +154,7 @@ class ScheduleNotFound(NotFound):
 
     @classmethod
     def of(cls, name: str) -> ScheduleNotFound:
-        return cls(f"'{name[:100]}' is not the name of a schedule.")
+        return cls(f"'{name[:100]}' is not the name of a schedule.").of_name(name)
 
 
 class FilesystemNotFound(NotFound):
@@ -155,7 +164,7 @@ class FilesystemNotFound(NotFound):
 
     @classmethod
     def of(cls, name: str) -> FilesystemNotFound:
-        return cls(f"'{name[:100]}' is not the name of a filesystem.")
+        return cls(f"'{name[:100]}' is not the name of a filesystem.").of_name(name)
 
 
 class UploadNotFound(NotFound):

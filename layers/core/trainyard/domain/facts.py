@@ -65,6 +65,27 @@ class CapacityRefused(Fact):
     reason: str = ""
 
 
+class PriceInForce(Fact):
+    """What an hour of the cluster's nodes costs from this moment on, for all that anybody knows."""
+
+    cluster_name: str = ""
+    generation: int | None = None
+    hourly_usd: float | None = None
+    #: list: AWS's price list, as it was then. given: a person's word in the spec.
+    source: Literal["list", "given", ""] = ""
+    #: Of nodes that a job brings with it, and takes away.
+    by_job: bool = False
+    nodes: int = 1
+    workers: int = 1
+
+
+class TryGone(Fact):
+    """What was made of a try for capacity is gone, and costs nothing any more."""
+
+    cluster_name: str = ""
+    generation: int | None = None
+
+
 class ClusterDeleted(Fact):
     """AWS has the cluster no more."""
 
@@ -187,7 +208,7 @@ class IdleAndSilent(Fact):
 OWN: tuple[type[Fact], ...] = (
     ClusterFailed, CapacityTried, CapacityRefused, ClusterDeleted, ClusterLost, ClusterState,
     ClusterEvent, LifecycleFailed, NodeHealth, CancelRequested, ExportRequested, ResumeRequested,
-    UnsavedRun, SavedRun, IdleAndSilent, JobStage, JobEnded, ArchiveEnded,
+    UnsavedRun, SavedRun, IdleAndSilent, JobStage, JobEnded, ArchiveEnded, PriceInForce, TryGone,
 )  # fmt: skip
 #: Those that say of which attempt they are, and of which run.
 OF_AN_ATTEMPT = (RunEvent, MeetingEvent, JobStage, JobEnded)
@@ -270,6 +291,9 @@ class Book:
             for fact in self._facts
             if isinstance(fact, types) and (attempt is None or attempt_of(fact) == attempt)
         ]
+
+    def all(self) -> list[Fact]:
+        return list(self._facts)
 
     def first(self, *types: type[F], attempt: int | None = None) -> F | None:
         return next(iter(self.of(*types, attempt=attempt)), None)

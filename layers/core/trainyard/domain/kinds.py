@@ -239,6 +239,14 @@ def _tried(event: facts.CapacityTried) -> str:
     return f"Try {event.number} for capacity: {event.way} ({price}).{begins}"
 
 
+def _priced(fact: facts.PriceInForce) -> str:
+    name, whose_ = fact.cluster_name, counted(fact.nodes, "node")
+    if fact.hourly_usd is None:
+        return f"What an hour of cluster '{name}' ({whose_}) costs is not known."
+    source = "AWS's price list" if fact.source == "list" else "the spec"
+    return f"An hour of cluster '{name}' ({whose_}) costs {fact.hourly_usd:g} USD, by {source}."
+
+
 def _no_capacity(event: facts.CapacityRefused) -> str:
     return (
         f"AWS has no capacity for try {event.number} ({event.way}). {event.reason.rstrip('.')}. "
@@ -307,6 +315,10 @@ KINDS: dict[type[Fact], Kind] = {
     facts.CapacityRefused: _kind(_no_capacity),
     facts.ArchiveEnded: _kind(lambda fact: fact.words, "teardown", "deleted"),
     facts.ClusterLost: _kind(lambda fact: fact.reason, "cluster", "outcome", "export"),
+    facts.PriceInForce: _kind(_priced, "cluster", "outcome"),
+    facts.TryGone: _kind(
+        lambda fact: f"What was made of cluster '{fact.cluster_name}' is gone; nothing is billed."
+    ),
     facts.ClusterDeleted: _kind(
         lambda fact: f"Cluster '{fact.cluster_name}' is deleted.",
         "cluster",

@@ -94,6 +94,11 @@ TEXTS: dict[str, tuple[str, str]] = {
         "Let it go on for the same time again with trainyard run resume RUN, or raise "
         f"limits.maxDurationSeconds: {_ANEW}",
     ),
+    "budget-exhausted": (
+        "The run's budget is used up",
+        "What it has is exported. Let it go on for the same sum again with trainyard run resume "
+        f"RUN, or raise budget.maxUsd: {_ANEW}",
+    ),
     "job-time-exceeded": (
         "The training job reached its own longest duration",
         "Let it go on in another job with trainyard run resume RUN, or raise "

@@ -119,6 +119,9 @@ class Attempt(Record):
     )
     exclude: list[str] = Field(default_factory=list)
     down: list[str] = Field(default_factory=list)
+    waited_since: datetime | None = Field(
+        default=None, description="when the run began to wait for the node that it got then"
+    )
 
     @property
     def waits(self) -> bool:
@@ -214,6 +217,25 @@ class Start(Record):
     )
 
 
+class CostLine(Record):
+    """What a cause took of the nodes' time, and what that cost."""
+
+    cause: str
+    seconds: float
+    node_seconds: float
+    usd: float | None = None
+
+
+class RunCost(Record):
+    """What a run cost up to a moment, divided by what its nodes did."""
+
+    usd: float | None = Field(default=None, description="null: a price was not known")
+    reason: str = Field(default="", description="why usd is null")
+    at: datetime = Field(description="the moment up to which it is counted")
+    node_seconds: float = 0
+    ledger: list[CostLine] = Field(default_factory=list)
+
+
 class ArrayMember(Record):
     """Which member of which array a run is."""
 
@@ -286,6 +308,12 @@ class Run(Record):
         default_factory=dict,
         description="where its nodes read the outputs of other runs, by the source in its inputs",
     )
+    hourly_usd: float | None = Field(
+        default=None,
+        description="of a run with a budget: what an hour of it cost when it was submitted, in "
+        "its dearest way",
+    )
+    cost: RunCost | None = Field(default=None, description="of all lives; set at a life's end")
     cluster_generation: int | None = Field(
         default=None, description="generation of its own cluster that this life uses"
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from trainyard.domain import causes, chains, closing, nodes, turns, ways
+from trainyard.domain import budgets, causes, chains, closing, nodes, turns, ways
 from trainyard.domain.capacity import next_try
 from trainyard.domain.clusters import without_slurm
 from trainyard.domain.decisions import Decision, Draft, Next
@@ -70,7 +70,7 @@ def decide(
     if draft.run.outcome is None and turns.still_waits(draft, place):
         _export(draft)
         return draft.freeze(_next(draft))
-    for stage in (_overdue, _cluster, _attempt, _export):
+    for stage in (_overdue, budgets.keep, _cluster, _attempt, _export):
         if draft.run.outcome is None:
             stage(draft)
     nodes.review_replacements(draft)
@@ -354,6 +354,7 @@ def _add_attempt(draft: Draft, reason: str, recovering: bool, avoid: Sequence[st
         life=draft.run.life,
         exclude=sorted({*nodes.bad_nodes(draft), *avoid}),
         down=sorted(draft.book.lost_nodes()),
+        waited_since=draft.run.waiting_since,
     )
     draft.change(attempts=[*draft.run.attempts, attempt], waiting_since=None)
     draft.status("Recovering" if recovering else "Submitting", reason)

@@ -7,7 +7,7 @@ from typing import Any
 from aws_lambda_powertools.event_handler import Response
 from pydantic import BaseModel
 
-from trainyard.http.problems import MEDIA_TYPE, ProblemDetails
+from trainyard.http.problems import MEDIA_TYPE, RETRY_AFTER, ProblemDetails
 
 _PROBLEMS = {
     400: "The request is not valid, or its page token belongs to another query",
@@ -18,10 +18,17 @@ _PROBLEMS = {
     413: "The body is over 256 KiB",
     415: "The body is not application/json",
     422: "AWS refuses what was asked, with its reason, or the upload that it names is not usable",
-    429: "AWS throttles our calls; see Retry-After",
+    429: "AWS throttles our calls (see Retry-After), or the gateway yours, over 100 a second "
+    '(its answer is {"message": ...}, without Retry-After)',
     500: "Something went wrong inside; the log has it under the request id",
     502: "A command on the cluster's controller failed",
     503: "A node cannot be reached or there is no capacity now; see Retry-After",
+}
+_RETRY_AFTER = {
+    "Retry-After": {
+        "description": "seconds until a repetition makes sense",
+        "schema": {"type": "integer", "examples": [2]},
+    }
 }
 
 
@@ -57,10 +64,11 @@ def documented(
         }
     for other, other_model in (also or {}).items():
         responses[other] = _response(other_model, other_model.__doc__ or "")
-    for code in sorted({*problems, 400, 500}):
+    for code in sorted({*problems, 400, 429, 500}):
         responses[code] = {
             "description": _PROBLEMS[code],
             "content": {MEDIA_TYPE: {"model": ProblemDetails}},
+            **({"headers": _RETRY_AFTER} if code in RETRY_AFTER else {}),
         }
     return responses
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from aws_lambda_powertools import Logger
@@ -16,6 +16,7 @@ from trainyard.domain.errors import MethodNotAllowed, NotFound, TrainyardError
 from trainyard.http import (
     arrays,
     clusters,
+    costs,
     filesystems,
     nodes,
     people,
@@ -24,7 +25,13 @@ from trainyard.http import (
     uploads,
 )
 from trainyard.http.callers import caller_of
-from trainyard.http.problems import internal_response, invalid_request, problem_response
+from trainyard.http.nearest import fields_beside, meant
+from trainyard.http.problems import (
+    internal_response,
+    invalid_request,
+    problem_response,
+    status_of,
+)
 from trainyard.http.requests import check_parameters, parse_object, readable
 from trainyard.ports import Ports
 
@@ -42,12 +49,21 @@ class Api:
             enable_validation=True, json_body_deserializer=parse_object
         )
         self.resolver.use([_refuse_unknown_parameters, _only_with_a_role(ports)])
-        for resource in (people, runs, arrays, schedules, clusters, filesystems, nodes, uploads):
+        for resource in (
+            people,
+            costs,
+            runs,
+            arrays,
+            schedules,
+            clusters,
+            filesystems,
+            nodes,
+            uploads,
+        ):
             self.resolver.include_router(resource.routes(ports))
-        self.resolver.exception_handler(TrainyardError)(problem_response)
-        self.resolver.exception_handler(RequestValidationError)(
-            lambda mistake: problem_response(invalid_request(mistake.errors()))
-        )
+        self._ports = ports
+        self.resolver.exception_handler(TrainyardError)(self._refused)
+        self.resolver.exception_handler(RequestValidationError)(self._invalid)
         self.resolver.exception_handler(NotFoundError)(self._no_route)
         self.resolver.exception_handler(Exception)(self._last_resort)
 
@@ -56,7 +72,20 @@ class Api:
         try:
             return self.resolver.resolve(readable(event), context)
         except TrainyardError as refused:  # before there was a route
-            return _gateway_answer(problem_response(refused))
+            return _gateway_answer(_problem(refused, event.get("requestContext") or {}))
+
+    def _refused(self, error: TrainyardError) -> Response[str]:
+        if isinstance(error, NotFound):
+            error.detail = error.detail.rstrip(".") + (meant(self._ports(), error) or ".")
+        return _problem(error, self.resolver.current_event.raw_event["requestContext"])
+
+    def _invalid(self, mistake: RequestValidationError) -> Response[str]:
+        def known(place: Sequence[str | int]) -> list[str]:
+            bodies = self.resolver.context["_route"].dependant.body_params
+            given = parse_object(self.resolver.current_event.body or "{}")
+            return fields_beside([one.type_ for one in bodies], given, place[1:])
+
+        return self._refused(invalid_request(mistake.errors(), known))
 
     def _no_route(self, _: NotFoundError) -> Response[str]:
         request = self.resolver.current_event.request_context.http
@@ -77,8 +106,8 @@ class Api:
         )
         if not allowed:
             asked = f"{request.method} {request.path[:200]}"
-            return problem_response(NotFound(f"{asked} is no call of this API."))
-        answer = problem_response(
+            return self._refused(NotFound(f"{asked} is no call of this API."))
+        answer = self._refused(
             MethodNotAllowed(
                 f"{request.path[:200]} takes {' and '.join(allowed)}, not {request.method}."
             )
@@ -124,6 +153,21 @@ def _only_with_a_role(ports: Callable[[], Ports]) -> Middleware:
         return next_middleware(app)
 
     return check
+
+
+def _problem(error: TrainyardError, context: Mapping[str, Any]) -> Response[str]:
+    """The problem, and a line by which it is found in the log."""
+    request_id, http = str(context.get("requestId") or ""), context.get("http") or {}
+    log.info(
+        "a request was refused",
+        code=error.code,
+        status=status_of(error),
+        detail=error.detail,
+        request_id=request_id,
+        method=http.get("method"),
+        path=http.get("path"),
+    )
+    return problem_response(error, request_id)
 
 
 def _gateway_answer(response: Response[str]) -> dict[str, Any]:

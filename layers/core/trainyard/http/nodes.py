@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Annotated
 
 from aws_lambda_powertools.event_handler import Response
+from aws_lambda_powertools.event_handler.openapi.params import Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
-from trainyard.app.clusters.list_nodes import list_nodes
+from trainyard.app.clusters.list_nodes import list_node_page
 from trainyard.http.answers import answer, documented
 from trainyard.http.callers import asking
 from trainyard.http.identifiers import ClusterPath, InstancePath, cluster_name, instance_id
+from trainyard.http.paging import NextToken, WholeNumber
 from trainyard.http.people import Reason
 from trainyard.http.views import BatchView, NodeList
 from trainyard.ports import BatchResult, Ports
 
 TAGS = ["nodes"]
+#: More at once than of other lists: the backend is asked for all nodes at each page.
+NodeLimit = Annotated[WholeNumber, Query(ge=1, le=1000, description="nodes of one page")]
+DEFAULT_NODES = 100
 _ACTION = documented(202, BatchView, "What the backend accepted", 403, 404, 409, 429)
 
 
@@ -52,10 +58,13 @@ def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
         tags=TAGS,
         operation_id="listNodes",
         summary="Nodes as the backend, Slurm and their newest sample show them",
-        responses=documented(200, NodeList, "The nodes", 404, 429),
+        responses=documented(200, NodeList, "One page of nodes", 404, 429),
     )
-    def listing(cluster: ClusterPath) -> Response[str]:
-        return answer(NodeList.of_nodes(list_nodes(ports(), cluster_name(cluster))))
+    def listing(
+        cluster: ClusterPath, limit: NodeLimit = DEFAULT_NODES, next_token: NextToken = None
+    ) -> Response[str]:
+        page = list_node_page(ports(), cluster_name(cluster), limit=limit, token=next_token)
+        return answer(NodeList.of_nodes(page.items, page.next_token))
 
     return router
 

@@ -29,6 +29,7 @@ TAGS = {
     "nodes": "The nodes of a cluster",
     "arrays": "Many runs of one spec, with other parameters each",
     "schedules": "Runs that are submitted again and again, by a clock",
+    "costs": "What runs and clusters have cost, and what for",
     "people": "Who may change what, and who changed what",
     "uploads": "Directories that runs have as their working directory or data",
 }

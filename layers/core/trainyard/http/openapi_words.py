@@ -145,7 +145,7 @@ DESCRIPTIONS = {
     "warnings": "what could surprise who asked for it",
     "zone": "the availability zone's id; empty until it is known",
     "MetricsView.nodes": "samples of each node by Slurm's name, oldest first",
-    "NodeList.nodes": "all nodes of the cluster",
+    "NodeList.nodes": "one page of nodes, by group and instance",
     "PlanView.files": "sizes in bytes of the files that would be sent, by name",
     "ProblemDetails.status": "HTTP status of the answer",
     "ProblemDetails.type": "a URN that ends with the code",
@@ -159,13 +159,14 @@ SUMMARIES = {
     "EventPage": "One page of a run's timeline.",
     "FilesystemPage": "One page of filesystems.",
     "JsonValue": "Any JSON value.",
-    "NodeList": "The nodes of a cluster.",
+    "NodeList": "One page of the nodes of a cluster.",
     "OutputPage": "One page of what a run's export holds.",
     "RunPage": "One page of runs.",
 }
 _RUN, _TIME = "run-01jd0000000000000000000000", "2026-11-20T20:00:00Z"
 #: By the field's name, where its type alone gives none that means something.
 EXAMPLES: Mapping[str, Any] = {
+    "region": "us-east-1",
     "address": "10.0.0.12",
     "agent": "linked",
     "arn": "arn:aws:sagemaker:us-east-1:111122223333:cluster/abcdefghijkl",

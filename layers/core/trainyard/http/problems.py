@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from aws_lambda_powertools.event_handler import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from trainyard.domain import errors as e
+from trainyard.http.nearest import did_you_mean
 from trainyard.http.requests import UnsupportedMediaType
 from trainyard_contracts.base import words_for
 
 MEDIA_TYPE = "application/problem+json"
 TYPE_PREFIX = "urn:trainyard:problem:"
+INSTANCE_PREFIX = "urn:trainyard:request:"
 #: So many fields an answer names that are wrong; the others follow once these are right.
 MAX_ERRORS = 50
 
@@ -59,12 +62,23 @@ class ProblemDetails(BaseModel):
     code: str = Field(json_schema_extra={"enum": [*sorted(e.CODES)]})
     detail: str
     nextStep: str
+    instance: str | None = Field(
+        default=None,
+        description="this very answer: urn:trainyard:request: and the request's id, by which the "
+        "function's log and the gateway's have it",
+        json_schema_extra={"examples": ["urn:trainyard:request:Yz1x2gA0IAMEV7w="]},
+    )
     errors: list[ProblemError] | None = None
 
 
-def problem_response(error: e.TrainyardError) -> Response[str]:
+def status_of(error: e.TrainyardError) -> int:
+    """The status of HTTP that it is answered with."""
+    return next(STATUS[cls] for cls in type(error).__mro__ if cls in STATUS)
+
+
+def problem_response(error: e.TrainyardError, request_id: str = "") -> Response[str]:
     """The problem of an error of our own tree."""
-    status = next(STATUS[cls] for cls in type(error).__mro__ if cls in STATUS)
+    status = status_of(error)
     body: dict[str, Any] = {
         "type": TYPE_PREFIX + error.code,
         "title": error.title,
@@ -73,6 +87,8 @@ def problem_response(error: e.TrainyardError) -> Response[str]:
         "detail": error.detail,
         "nextStep": error.next_step,
     }
+    if request_id:
+        body["instance"] = INSTANCE_PREFIX + quote(request_id, safe="=-_")
     if error.errors:
         body["errors"] = [
             {"field": item.field, "message": item.message} for item in error.errors[:MAX_ERRORS]
@@ -84,13 +100,20 @@ def problem_response(error: e.TrainyardError) -> Response[str]:
 def internal_response(request_id: str) -> Response[str]:
     """The problem of an unexpected error: it gives only the id by which the log has the details."""
     return problem_response(
-        e.TrainyardError(f"The request {request_id} failed for a reason that is only in the log.")
+        e.TrainyardError(f"The request {request_id} failed for a reason that is only in the log."),
+        request_id,
     )
 
 
-def invalid_request(mistakes: Iterable[Mapping[str, Any]]) -> e.InvalidRequest:
-    """The problem of what pydantic found wrong, in the wire's own field names."""
-    found = [_field_error(mistake) for mistake in mistakes]
+def invalid_request(
+    mistakes: Iterable[Mapping[str, Any]],
+    known: Callable[[Sequence[str | int]], Iterable[str]] = lambda _: (),
+) -> e.InvalidRequest:
+    """The problem of what pydantic found wrong, in the wire's own field names.
+
+    `known` answers with the fields that are known where an unknown one is.
+    """
+    found = [_field_error(mistake, known) for mistake in mistakes]
     first = found[0]
     more = f" ({len(found) - 1} more)" if len(found) > 1 else ""
     detail = (
@@ -106,7 +129,9 @@ _NAMED = re.compile(r"^([a-z][A-Za-z0-9]*(?:\.(?:[a-z][A-Za-z0-9]*|[0-9]+))*): (
 _PLACES = ("body", "query", "path", "header")
 
 
-def _field_error(mistake: Mapping[str, Any]) -> e.FieldError:
+def _field_error(
+    mistake: Mapping[str, Any], known: Callable[[Sequence[str | int]], Iterable[str]]
+) -> e.FieldError:
     location: Sequence[Any] = mistake["loc"]
     if location and location[0] == "query":
         location = location[:2]  # which of a parameter's values it was, its words say
@@ -116,6 +141,8 @@ def _field_error(mistake: Mapping[str, Any]) -> e.FieldError:
         if part != "[key]"
     ]
     message = _message(mistake)
+    if mistake["type"] == "extra_forbidden":
+        message += did_you_mean(str(location[-1]), known(location))
     if mistake["type"] == "value_error" and (named := _NAMED.match(message)):
         path.append(named[1])
         message = named[2]
@@ -131,7 +158,9 @@ def _message(mistake: Mapping[str, Any]) -> str:
     if kind == "string_pattern_mismatch":
         return words_for(str(context.get("pattern", "")))
     if kind == "literal_error":
-        return f"must be one of {context.get('expected', '')}"
+        expected = str(context.get("expected", ""))
+        allowed = re.findall(r"'([^']*)'", expected)
+        return f"must be one of {expected}{did_you_mean(str(mistake.get('input', '')), allowed)}"
     if kind in ("model_attributes_type", "model_type", "dict_type"):
         return "must be an object"
     words = str(mistake["msg"]).removeprefix("Value error, ")

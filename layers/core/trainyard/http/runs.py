@@ -137,9 +137,9 @@ def _verbs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         responses=_VERB,
         summary="Export checkpoints and the final model to S3 now",
     )
-    def export(run_id: RunPath, if_match: IfMatch = None) -> Response[str]:
+    def export(run_id: RunPath, reason: Reason = "", if_match: IfMatch = None) -> Response[str]:
         meant = _meant(ports(), run_id, if_match)
-        return _accepted(ports(), asking(router, ports).export_run(meant))
+        return _accepted(ports(), asking(router, ports).export_run(meant, reason=reason))
 
 
 def _submission(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:

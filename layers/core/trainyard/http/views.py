@@ -296,6 +296,10 @@ class RunView(View):
     )
     waiting_since: datetime | None = Field(description="when the run began to wait for a node")
     stopping_since: datetime | None = Field(description="when training was told to stop")
+    cost_usd: float | None = Field(
+        description="what all its lives cost, set at its end; null before, and where a price was "
+        "not known. So far: /v1/runs/{runId}/cost"
+    )
     latest: RunSample | None
 
     @classmethod
@@ -309,6 +313,7 @@ class RunView(View):
             "array": ArrayMember.of(record.array) if record.array else None,
             "problem": Problem.of_run(record, in_s3),
             "export": Export.of(record.export, uri=uri) if record.export else None,
+            "cost_usd": record.cost.usd if record.terminal and record.cost else None,
         }
         return super().of(record, **{"latest": None, "sync": None, **parts, **other})
 
@@ -333,6 +338,9 @@ class RunSummary(View):
     cluster_deleted: bool
     attempt_count: int = Field(description="attempts so far, of all lives")
     export: Export | None
+    cost_usd: float | None = Field(
+        description="what all its lives cost, set at its end; null before, or not known"
+    )
 
     @classmethod
     def of(cls, record: BaseModel, *, uri: str = "", **other: Any) -> Self:
@@ -343,6 +351,7 @@ class RunSummary(View):
             attempt_count=record.attempt.number if record.attempt else 0,
             problem=Problem.of_run(record),
             export=Export.of(record.export, uri=uri) if record.export else None,
+            cost_usd=record.cost.usd if record.terminal and record.cost else None,
             **other,
         )
 
@@ -687,17 +696,21 @@ class ClusterPage(View):
 
 class NodeList(View):
     nodes: list[ClusterNode]
+    next_token: str | None
     samples_left_out: bool = Field(
         default=False, description="the nodes are too many to show each one's sample too"
     )
 
     @classmethod
-    def of_nodes(cls, nodes: list[records.ClusterNode]) -> Self:
+    def of_nodes(cls, nodes: list[records.ClusterNode], next_token: str | None = None) -> Self:
         """With the nodes' samples, as long as a Lambda function's answer holds them."""
         if sum(len(json.dumps(node.sample)) for node in nodes if node.sample) <= _MOST_SAMPLE_BYTES:
-            return cls.made(nodes=[ClusterNode.of(node) for node in nodes])
+            shown = [ClusterNode.of(node) for node in nodes]
+            return cls.made(nodes=shown, next_token=next_token)
         return cls.made(
-            nodes=[ClusterNode.of(node, sample=None) for node in nodes], samples_left_out=True
+            nodes=[ClusterNode.of(node, sample=None) for node in nodes],
+            next_token=next_token,
+            samples_left_out=True,
         )
 
 

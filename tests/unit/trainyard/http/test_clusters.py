@@ -9,6 +9,8 @@ import pytest
 from tests.support.http_events import Client, is_a_problem, spec
 from tests.support.memory import MemoryChanges, World
 
+from trainyard.domain.records import ClusterNode
+
 
 def cluster() -> dict[str, Any]:
     body: dict[str, Any] = spec()["cluster"]["spec"]
@@ -129,7 +131,48 @@ def test_nodes_of_a_cluster_that_is_not_there_yet_cannot_be_changed(
 
 def test_a_cluster_that_is_not_there_yet_has_no_nodes(client: Client) -> None:
     client.post("/v1/clusters", cluster())
-    assert client.get("/v1/clusters/demo/nodes").json == {"nodes": [], "samplesLeftOut": False}
+    assert client.get("/v1/clusters/demo/nodes").json == {
+        "nodes": [],
+        "nextToken": None,
+        "samplesLeftOut": False,
+    }
+
+
+def worker(instance_id: str) -> ClusterNode:
+    return ClusterNode(
+        instance_id=instance_id,
+        name="",
+        group="worker",
+        role="worker",
+        instance_type="ml.c5.xlarge",
+        status="Running",
+    )
+
+
+def test_nodes_come_in_pages_and_one_that_goes_moves_no_other(client: Client, world: World) -> None:
+    client.post("/v1/clusters", cluster())
+    world.clusters.put(world.clusters.get("demo").changed(arn="arn:aws:demo", status="Ready"))
+    ids = [f"i-{number:017x}" for number in range(7)]
+    world.backend.node_lists["demo"] = [worker(one) for one in reversed(ids)]
+    first = client.get("/v1/clusters/demo/nodes", query={"limit": 3}).json
+    assert [node["instanceId"] for node in first["nodes"]] == ids[:3]
+    left = [worker(one) for one in ids if one not in (ids[0], ids[2])]
+    world.backend.node_lists["demo"] = left
+    query = {"limit": 3, "nextToken": first["nextToken"]}
+    second = client.get("/v1/clusters/demo/nodes", query=query).json
+    assert [node["instanceId"] for node in second["nodes"]] == ids[3:6]
+    third = client.get(
+        "/v1/clusters/demo/nodes", query={"limit": 3, "nextToken": second["nextToken"]}
+    ).json
+    assert ([node["instanceId"] for node in third["nodes"]], third["nextToken"]) == (ids[6:], None)
+
+
+@pytest.mark.parametrize("token", ["other/worker/i-1", "demo", "demo/worker", "x"])
+def test_a_token_of_another_clusters_nodes_is_refused(client: Client, token: str) -> None:
+    client.post("/v1/clusters", cluster())
+    answer = client.get("/v1/clusters/demo/nodes", query={"nextToken": token})
+    is_a_problem(answer, 400, "invalid-page-token")
+    assert answer.fields["nextToken"]
 
 
 def test_a_cluster_without_a_network_is_refused_unless_the_stack_names_one(
@@ -180,6 +223,25 @@ def test_a_region_is_the_stacks_or_refused_by_its_field(client: Client, world: W
     answer = client.post("/v1/runs", own, query={"dryrun": "true"})
     is_a_problem(answer, 400, "invalid-request")
     assert "eu-central-1" in answer.fields["cluster.spec.region"]
+
+
+def test_a_bucket_that_is_not_there_is_a_warning_by_its_field(client: Client, world: World) -> None:
+    mounts = [
+        {"bucket": "my-data", "mountPath": "/data"},
+        {"bucket": "of-others", "mountPath": "/others"},
+        {"bucket": "my-dta", "mountPath": "/more"},
+    ]
+    world.sources.known = {"s3://my-data/": "empty", "s3://my-dta/": "no-bucket"}
+    body = {**cluster(), "s3Mounts": mounts, "jobInputs": ["s3://my-dta/corpus/"]}
+    words = "s3Mounts.2.bucket: S3 has no bucket 'my-dta'"
+    planned = client.post("/v1/clusters", body, query={"dryrun": "true"}).json
+    assert any(one.startswith(words) for one in planned["warnings"])
+    made = client.post("/v1/clusters", body).json
+    assert [one.split(";")[0] for one in made["warnings"]] == [words]
+    run = spec()
+    run["cluster"]["spec"] = body
+    submitted = client.post("/v1/runs", run).json
+    assert any(one.startswith(words) for one in submitted["warnings"])
 
 
 def test_inputs_from_the_stacks_own_bucket_are_refused(client: Client) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.support.http_events import Client, changed, is_a_problem, spec
 
-from trainyard.http import requests
+from trainyard.http import api, requests
 from trainyard_contracts.base import words_for
 from trainyard_contracts.specs import RunSpec
 
@@ -345,3 +345,22 @@ def test_every_pattern_of_a_spec_has_words_of_its_own() -> None:
     found = patterns(RunSpec.model_json_schema())
     assert len(found) > 10
     assert [pattern for pattern in found if words_for(pattern).startswith("must match")] == []
+
+
+def test_a_problem_names_its_request_and_the_log_has_it(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines: list[dict[str, Any]] = []
+    monkeypatch.setattr(api.log, "info", lambda _, **fields: lines.append(fields))
+    for method, path, body in [
+        ("GET", "/v1/runs/none", None),
+        ("GET", "/v1/nothing", None),
+        ("POST", "/v1/runs", {}),
+        ("POST", "/v1/runs", "{"),
+        ("POST", "/v1/runs", "x" * 300_000),
+    ]:
+        answer = client.send(method, path, body=body, request_id="Yz1x2gA0IAMEV7w=")
+        assert answer.json["instance"] == "urn:trainyard:request:Yz1x2gA0IAMEV7w="
+        line = lines.pop()
+        assert (line["request_id"], line["method"]) == ("Yz1x2gA0IAMEV7w=", method)
+        assert (line["code"], line["status"]) == (answer.json["code"], answer.status)

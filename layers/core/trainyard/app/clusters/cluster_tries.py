@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from trainyard.app.clusters.prices import price_of
 from trainyard.domain import capacity
 from trainyard.domain.errors import RecordUnreadable, RunNotFound
 from trainyard.domain.records import CapacityTry, Cluster
@@ -65,8 +66,7 @@ def give_up(ports: Ports, cluster: Cluster) -> Cluster:
 
 
 def _priced(ports: Ports, cluster: Cluster, spec: ClusterBase, one: CapacityTry) -> CapacityTry:
-    price = ports.prices.hourly_usd(spec, ports.backend(spec).product)
-    return one.changed(hourly_usd=price)
+    return one.changed(hourly_usd=price_of(ports, spec)[0])
 
 
 def owner_is_over(ports: Ports, cluster: Cluster) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from trainyard.app.clusters import buckets
 from trainyard.app.clusters.cluster_tries import in_its_first_way
 from trainyard.app.clusters.zones import check_zones
 from trainyard.app.filesystems import attach
@@ -51,7 +52,7 @@ def create_cluster(
             check_archive(ports, one.archive, of=one.name)
         _check_theirs(ports, named)
         given, *others = [attach.attached(ports, one) for one in (named, *others)]
-        warnings = attach.warnings(ports, named)
+        warnings = [*attach.warnings(ports, named), *buckets.warnings(ports, named)]
         record = _record(ports, given, warnings, owner_run, idempotency_key)
         record = in_its_first_way(ports, record.changed(otherwise=others, created_by=by))
         try:

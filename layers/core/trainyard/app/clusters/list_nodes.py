@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from trainyard.domain.errors import BadPageToken, FieldError
 from trainyard.domain.records import Cluster, ClusterNode
-from trainyard.ports import Ports
+from trainyard.ports import Page, Ports
 from trainyard_contracts.events import ClusterHeartbeat, NodeSample
 
 #: Agents that do not yet say in how many parts a look at the cluster comes put so many nodes into
@@ -23,6 +24,36 @@ def list_nodes(ports: Ports, cluster_name: str) -> list[ClusterNode]:
         _joined(node, newest.get(node.instance_id))
         for node in ports.backend(cluster).nodes(cluster)
     ]
+
+
+def list_node_page(
+    ports: Ports, cluster_name: str, *, limit: int, token: str | None
+) -> Page[ClusterNode]:
+    """By group and instance, so that a node which comes or goes moves no other to another page.
+
+    Raises ClusterNotFound, BadPageToken.
+    """
+    after = _position(cluster_name, token)
+    nodes = sorted(list_nodes(ports, cluster_name), key=_place)
+    rest = [node for node in nodes if after is None or _place(node) > after]
+    page = rest[:limit]
+    more = len(rest) > limit
+    return Page(page, f"{cluster_name}/{'/'.join(_place(page[-1]))}" if more else None)
+
+
+def _place(node: ClusterNode) -> tuple[str, str]:
+    return node.group, node.instance_id
+
+
+def _position(cluster_name: str, token: str | None) -> tuple[str, str] | None:
+    if token is None:
+        return None
+    cluster, _, place = token.partition("/")
+    group, _, instance = place.partition("/")
+    if cluster != cluster_name or not instance:
+        words = "is not one that this API gave out for this cluster; start again without it"
+        raise BadPageToken(f"nextToken: {words}", errors=[FieldError("nextToken", words)])
+    return group, instance
 
 
 def newest_heartbeats(ports: Ports, cluster_name: str, count: int) -> list[ClusterHeartbeat]:

@@ -123,11 +123,12 @@ class OnBehalf:
             reason,
         )
 
-    def export_run(self, run_id: str) -> Run:
+    def export_run(self, run_id: str, *, reason: str = "") -> Run:
         return self._changed(
             "run.export",
             load(self._ports, "run", run_id),
             lambda: request_export(self._ports, run_id, by=self._by),
+            reason,
         )
 
     def label_run(

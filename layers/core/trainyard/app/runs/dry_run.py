@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from trainyard.app.clusters import buckets
 from trainyard.app.clusters.change_cluster import plan_update
 from trainyard.app.clusters.create_cluster import check_archive, check_spec, check_standing
+from trainyard.app.clusters.prices import price_of
 from trainyard.app.clusters.zones import zones_of
 from trainyard.app.filesystems import reached
 from trainyard.app.filesystems.attach import mounted
@@ -139,6 +141,7 @@ def dry_run_cluster(
             *_unpriced(first),
             *filesystem_warnings(ports, spec),
             *reached.warnings(ports, spec),
+            *buckets.warnings(ports, spec),
         ],
         [way for way, _ in plans] if ways else [],
         first.backend,
@@ -187,4 +190,4 @@ def dry_run_update(ports: Ports, name: str, spec: ClusterSpec) -> DryRun:
 
 
 def _price(ports: Ports, spec: ClusterBase) -> float | None:
-    return ports.prices.hourly_usd(spec, ports.backend(spec).product)
+    return price_of(ports, spec)[0]

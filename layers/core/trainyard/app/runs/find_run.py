@@ -35,7 +35,7 @@ def find_run(ports: Ports, given: str) -> str:
         raise RunNotFound(
             f"'{given[:100]}' is neither the id of a run, nor the beginning of one, nor a run's "
             "name."
-        )
+        ).of_name(given)
     if len(ids) > 1:
         raise _ambiguous(ports, given, ids)
     return ids[0]

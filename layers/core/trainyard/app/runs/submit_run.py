@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 
+from trainyard.app.clusters import buckets
 from trainyard.app.clusters.cluster_use import resting, stays_stopped
 from trainyard.app.clusters.create_cluster import check_archive, check_spec
 from trainyard.app.filesystems import reached
@@ -16,6 +17,7 @@ from trainyard.app.filesystems.attach import mounted
 from trainyard.app.filesystems.attach import warnings as filesystem_warnings
 from trainyard.app.filesystems.reached import check_reached
 from trainyard.app.runs.after import check_after
+from trainyard.app.runs.budgets import check_budget, hourly_of
 from trainyard.app.runs.inputs import check_inputs
 from trainyard.app.runs.start_from import check_start
 from trainyard.app.runs.uploads import check_code
@@ -134,6 +136,7 @@ def new_run(
         cluster_name=name,
         objects_prefix=places.run_prefix(places.runs_prefix(name), run_id),
         owns_cluster=cluster is not None,
+        hourly_usd=hourly_of(ports, spec) if spec.budget is not None else None,
         code=code,
         start_from=start,
         data=data,
@@ -149,7 +152,11 @@ def _of_its_cluster(ports: Ports, spec: RunSpec) -> list[str]:
     return [
         words
         for one in given
-        for words in (*filesystem_warnings(ports, one), *reached.warnings(ports, one))
+        for words in (
+            *filesystem_warnings(ports, one),
+            *reached.warnings(ports, one),
+            *buckets.warnings(ports, one),
+        )
     ]
 
 
@@ -183,6 +190,7 @@ def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
             mounted(ports, one, prefix)
             check_reached(ports, one, prefix)
             _check_job(ports, one, prefix)
+        check_budget(ports, spec, None)
         return None
     assert spec.cluster.name is not None
     try:
@@ -193,7 +201,8 @@ def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
             f"no cluster is named '{spec.cluster.name}'; "
             "list clusters with 'trainyard cluster ls' (GET /v1/clusters), or give cluster.spec",
         )
-        raise ClusterNotFound(missing.detail, errors=[field]) from None
+        named = ClusterNotFound(missing.detail, errors=[field]).of_name(spec.cluster.name)
+        raise named from None
     going = cluster.status in ("Failed", "Deleting", "Deleted")
     if going and next_try(cluster, ports.clock.now()) is None:
         raise ClusterInUse(
@@ -204,6 +213,7 @@ def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
     if stays_stopped(cluster) and (rests := resting(cluster)) is not None:
         raise WrongState(rests[0], next_step=f"{rests[1]}.")
     _check_fit(cluster, spec)
+    check_budget(ports, spec, cluster)
     return cluster
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from trainyard.app.clusters.cluster_use import used_by
 from trainyard.app.facts.waking import wake_run
+from trainyard.app.runs.tell_price import note_price
 from trainyard.app.sweep.swept import Swept
 from trainyard.domain.errors import BackendRejected, ClusterNotFound, ConflictError
 from trainyard.domain.records import ChangeState, Cluster, ClusterChange
@@ -43,6 +44,7 @@ def cluster_change(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
             return  # the backend works on it
         if newest.over:  # who asked for it wants to use it: the idle time begins now
             ports.clusters.touch(cluster.name, used_at=ports.clock.now())
+            note_price(ports, cluster, key=f"-{newest.asked_at:%Y%m%dT%H%M%S%f}")
         if newest.over and cluster.status == "Ready":
             for run in ports.runs.on_cluster(cluster.name):  # they waited until it was Ready
                 wake_run(ports, run.id, ClusterReady)

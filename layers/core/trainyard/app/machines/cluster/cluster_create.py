@@ -8,6 +8,7 @@ from trainyard.app.clusters.cluster_tries import give_up, owner_is_over
 from trainyard.app.clusters.cluster_use import blocker_of
 from trainyard.app.clusters.create_cluster import start_teardown
 from trainyard.app.machines.inputs import StepInput
+from trainyard.app.runs.tell_price import note_price
 from trainyard.app.runs.tell_tries import tell_try
 from trainyard.domain.errors import BackendRejected, ClusterExists
 from trainyard.domain.problems import problem
@@ -33,6 +34,7 @@ def cluster_create(ports: Ports, given: StepInput) -> dict[str, Any]:
     ports.secrets.ensure(places.agent_key_secret(ports.config.secret_prefix, cluster.name))
     if not cluster.create_requested:
         cluster = _put(ports, cluster, create_requested=True)
+    note_price(ports, cluster)
     try:
         arn = _offered(ports, cluster) or ports.backend(cluster).create(cluster)
     except (BackendRejected, ClusterExists) as refused:

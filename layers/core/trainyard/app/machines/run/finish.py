@@ -8,6 +8,7 @@ from trainyard.app.facts.situation import cluster_of
 from trainyard.app.machines.inputs import StepInput
 from trainyard.app.machines.run.children import wake_children
 from trainyard.app.machines.run.only_copy import record_copies
+from trainyard.app.runs.run_costs import cost_of
 from trainyard.domain import teardown
 from trainyard.domain.closing import final_status
 from trainyard.domain.facts import UnsavedRun
@@ -31,6 +32,7 @@ def finish(ports: Ports, given: StepInput) -> dict[str, Any]:
         record_copies(ports, run, UnsavedRun)
     now = ports.clock.now()
     ended = _ended(run, cluster).changed(finished_at=now)
+    ended = ended.changed(cost=cost_of(ports, ended, now))
     message = f"The run is {ended.status}: {ended.reason}"
     line = TimelineEntry(
         id=f"status-end-{run.life}", at=now, kind="status", type=ended.status, message=message

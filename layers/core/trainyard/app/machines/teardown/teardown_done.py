@@ -10,7 +10,7 @@ from trainyard.app.facts.tell_runs import tell_runs
 from trainyard.app.facts.waking import wake_cluster
 from trainyard.app.machines.inputs import StepInput
 from trainyard.domain.errors import RecordUnreadable, RunNotFound
-from trainyard.domain.facts import ClusterDeleted, data_of, type_of
+from trainyard.domain.facts import ClusterDeleted, TryGone, data_of, type_of
 from trainyard.domain.kinds import sentence
 from trainyard.domain.records import Cluster, TimelineEntry
 from trainyard.ports import Ports
@@ -56,6 +56,14 @@ def _try_again(ports: Ports, cluster: Cluster, following: Cluster) -> dict[str, 
 
     After a crash the sweep starts its machine.
     """
+    gone = TryGone(
+        id=f"try-gone-{cluster.name}-{cluster.generation}",
+        at=ports.clock.now(),
+        cluster_name=cluster.name,
+        generation=cluster.generation,
+    )
+    ports.clusters.record(cluster.name, gone)
+    tell_runs(ports, cluster, gone)
     following = ports.clusters.succeed(cluster, following)
     start_cluster(ports, following)
     return {"status": following.status}
