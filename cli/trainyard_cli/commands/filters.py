@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from .since import moment
+from ..times import moment
 
 Status = Annotated[
     list[str] | None,

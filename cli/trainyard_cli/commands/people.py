@@ -20,8 +20,8 @@ from ..screen.output import (
     styled,
     table,
 )
+from ..times import seconds
 from .meant import run_meant
-from .since import seconds
 
 Json = dict[str, Any]
 Kind = Literal["run", "cluster", "filesystem"]

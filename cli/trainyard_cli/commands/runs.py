@@ -29,11 +29,11 @@ from ..screen.output import (
 from ..screen.run_page import print_metrics, print_run
 from ..screen.snapshot import TERMINAL
 from ..screen.waiting import Timeout, Wait, Waiting
+from ..times import seconds
 from .filters import TAKES_LABELS
 from .meant import RunGiven, run_meant
 from .people import Reason
 from .run_list import label, list_runs, priority
-from .since import seconds
 from .submission import prepared, print_differences
 
 app = typer.Typer(no_args_is_help=True, help="Runs: one training job's whole life.")

@@ -10,8 +10,8 @@ from typing import Annotated, TypeVar
 import typer
 from rich.markup import escape
 
-from ..commands.since import seconds
 from ..problems import DETACHED, NotInTime
+from ..times import seconds
 from .output import err
 
 T = TypeVar("T")

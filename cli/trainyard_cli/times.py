@@ -1,4 +1,4 @@
-"""How far back a command looks, as people write it."""
+"""Times as people write them: how far back, how long, when."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import typer
 
-from trainyard_cli.commands.since import seconds
+from trainyard_cli.times import seconds
 
 WEEK = seconds(7 * 86400)
 
