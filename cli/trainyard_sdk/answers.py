@@ -84,6 +84,8 @@ __all__ = [
     "ScheduleSpec",
     "ScheduleSummary",
     "ScheduleView",
+    "SharingLimit",
+    "SharingSpec",
     "StartSpec",
     "Sync",
     "TimedRunSample",
@@ -229,6 +231,8 @@ class AuditEntryView(Answer):
             "cluster.transfer",
             "cluster.label",
             "run.label",
+            "run.priority",
+            "cluster.sharing",
             "node.replace",
             "node.reboot",
             "filesystem.create",
@@ -447,11 +451,29 @@ class ClusterChange(Answer):
     stops_fleet: bool = False
 
 
+class SharingLimit(Answer):
+    """What each owner, or all runs of one value of a label, may use of a cluster at once."""
+
+    label: str | None = None
+    max_nodes: int | None = None
+    max_runs: int | None = None
+    owner: str | None = None
+    value: str | None = None
+
+
+class SharingSpec(Answer):
+    """Who of those that share the cluster has a turn when, beside the priorities of their runs."""
+
+    fair_by: str | None = None
+    limits: list[SharingLimit] = Field(default_factory=list)
+
+
 class ClusterView(Answer):
     """A cluster."""
 
     created_at: datetime
     generation: int
+    sharing: SharingSpec
     status: (
         Open[
             Literal[
@@ -835,6 +857,7 @@ class RunView(Answer):
     created_at: datetime
     generation: int
     life: int
+    priority: int
     status: Open[
         Literal[
             "Pending",
@@ -885,6 +908,7 @@ class RunView(Answer):
     stopping_since: datetime | None = None
     sync: Sync | None = None
     teardown_refused: str = ""
+    turn_waits_since: datetime | None = None
     waiting_since: datetime | None = None
     warnings: list[str] = Field(default_factory=list)
 
@@ -1191,6 +1215,7 @@ class ChainedRun(Answer):
     labels: dict[str, str] = Field(default_factory=dict)
     limits: LimitSpec | None = None
     name: str = ""
+    priority: int = 0
     progress: Open[Literal["auto", "none"]] | ProgressSource = "auto"
     recovery: RecoverySpec | None = None
     teardown: Open[Literal["always", "on-success", "never"]] | None = None

@@ -151,6 +151,10 @@ class Client:
         path = f"/v1/runs/{_segment(run_id)}"
         return self._call("PATCH", path, body={"labels": dict(changes)})
 
+    def set_priority(self, run_id: str, priority: int) -> Json:
+        """From -100 to 100; a higher one has its turn first on a shared cluster."""
+        return self._call("PATCH", f"/v1/runs/{_segment(run_id)}", body={"priority": priority})
+
     def events(self, run_id: str) -> list[Json]:
         """The timeline, oldest first."""
         return self._all(f"/v1/runs/{_segment(run_id)}/events", "events")
@@ -334,6 +338,11 @@ class Client:
         """As label_run."""
         path = f"/v1/clusters/{_segment(name)}"
         return self._call("PATCH", path, body={"labels": dict(changes)})
+
+    def share_fairly(self, name: str, sharing: Mapping[str, Any]) -> Json:
+        """Set who has a turn when on the cluster (fairBy, limits), in place of what was there."""
+        path = f"/v1/clusters/{_segment(name)}"
+        return self._call("PATCH", path, body={"sharing": dict(sharing)})
 
     def delete_cluster(self, name: str, *, force: bool = False, reason: str | None = None) -> Json:
         query = {"force": "true" if force else None, "reason": reason or None}

@@ -159,10 +159,18 @@ def teams(story: Story, call: Calls) -> None:
     call("people.list_audit")
     call("people.share_run", story.run_id, body=("ShareSpec", {"sharedWith": []}))
     call("people.transfer_run", story.run_id, body=("TransferSpec", {}))
-    call("runs.label_run", story.run_id, body=("LabelChanges", {"labels": {"exp": "3"}}))
+    call(
+        "runs.label_run",
+        story.run_id,
+        body=("RunChanges", {"labels": {"exp": "3"}, "priority": -1}),
+    )
     call("people.share_cluster", "shared", body=("ShareSpec", {"sharedWith": []}))
     call("people.transfer_cluster", "shared", body=("TransferSpec", {}))
-    call("clusters.label_cluster", "shared", body=("LabelChanges", {"labels": {"exp": "3"}}))
+    call(
+        "clusters.label_cluster",
+        "shared",
+        body=("ClusterChanges", {"labels": {"exp": "3"}, "sharing": {"limits": []}}),
+    )
     call("clusters.delete_cluster", "shared")
 
 

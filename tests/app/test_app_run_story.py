@@ -923,7 +923,7 @@ def test_an_export_while_training_disturbs_nothing() -> None:
 
 def test_two_runs_share_a_cluster_and_neither_deletes_it() -> None:
     story = Story()
-    make_cluster(story)
+    make_cluster(story, workers=4)
     first = story.submit(run_spec(cluster={"name": "shared"}))
     second = story.submit(run_spec(cluster={"name": "shared"}))
     story.rest()

@@ -11,7 +11,7 @@ from unittest.mock import patch
 import boto3
 import pytest
 from moto import mock_aws
-from tests.support.memory import MemoryArrays, MemorySchedules
+from tests.support.memory import MemoryArrays, MemorySchedules, MemoryTurns
 from tests.support.store_implementations import opened
 from tests.support.store_records import at, numbered_run
 from tests.support.store_table import ENVIRONMENT, new_table
@@ -21,9 +21,11 @@ from trainyard.aws.arrays import TableArrays
 from trainyard.aws.object_copy import ObjectCopy
 from trainyard.aws.scheduler import EventBridgeScheduler
 from trainyard.aws.schedules import TableSchedules
+from trainyard.aws.turns import TableTurns
 from trainyard.domain import errors
 from trainyard.domain.array_records import RunArray
 from trainyard.domain.schedule_records import Schedule
+from trainyard.domain.turn_records import Given, Turns
 from trainyard_contracts.arrays import ArraySpec
 from trainyard_contracts.schedules import ScheduleSpec
 
@@ -61,6 +63,25 @@ def arrays(request: pytest.FixtureRequest, dynamodb: Any) -> Any:
 def schedules(request: pytest.FixtureRequest, dynamodb: Any) -> Any:
     table = new_table(dynamodb)
     return MemorySchedules(Clock()) if request.param == "memory" else TableSchedules(table, Clock())
+
+
+@pytest.fixture(params=["memory", "table"])
+def turns(request: pytest.FixtureRequest, dynamodb: Any) -> Any:
+    return MemoryTurns() if request.param == "memory" else TableTurns(new_table(dynamodb))
+
+
+def test_turns_are_written_under_their_version_so_that_no_room_is_given_twice(turns: Any) -> None:
+    none = turns.get("shared")
+    assert none == Turns(cluster_name="shared")
+    one = none.changed(given={"run-1": Given(life=1, at=at(1))})
+    first = turns.put(one)
+    with pytest.raises(errors.ConflictError):
+        turns.put(one)
+    second = turns.put(first.changed(given={}))
+    with pytest.raises(errors.ConflictError):
+        turns.put(first)
+    assert turns.get("shared") == second
+    assert turns.get("another").version == 0
 
 
 def test_an_array_is_made_once_changed_by_its_version_and_active_until_it_is_over(

@@ -27,6 +27,7 @@ from trainyard.domain.listing import EVERYTHING, Wanted, matches
 from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Run, TimelineEntry, Wait
 from trainyard.domain.schedule_records import Schedule
 from trainyard.domain.states import BackendStatus, NodeState
+from trainyard.domain.turn_records import Turns
 from trainyard.ports import (
     Adoptions,
     BackendCluster,
@@ -463,6 +464,21 @@ class MemoryArrays:
 
     def active(self) -> builtins.list[RunArray]:
         return [array for array in self.stored.values() if not array.over]
+
+
+class MemoryTurns:
+    def __init__(self) -> None:
+        self.stored: dict[str, Turns] = {}
+
+    def get(self, cluster_name: str) -> Turns:
+        return self.stored.get(cluster_name, Turns(cluster_name=cluster_name))
+
+    def put(self, turns: Turns) -> Turns:
+        if self.get(turns.cluster_name).version != turns.version:
+            raise errors.ConflictError(f"turns on {turns.cluster_name} were changed in between.")
+        after = turns.changed(version=turns.version + 1)
+        self.stored[turns.cluster_name] = read_stored(Turns, after.model_dump_json())
+        return self.stored[turns.cluster_name]
 
 
 class MemorySchedules:
@@ -971,6 +987,7 @@ class World:
     runs: MemoryRuns = field(init=False)
     clusters: MemoryClusters = field(init=False)
     arrays: MemoryArrays = field(init=False)
+    turns: MemoryTurns = field(default_factory=MemoryTurns)
     schedules: MemorySchedules = field(init=False)
     scheduler: MemoryScheduler = field(default_factory=MemoryScheduler)
     filesystems: MemoryFilesystems = field(init=False)
@@ -1005,7 +1022,7 @@ class World:
         wrap = self.fuse.wrap
         self.ports = Ports(
             runs=wrap(self.runs), clusters=wrap(self.clusters), waits=wrap(self.waits),
-            arrays=wrap(self.arrays), schedules=wrap(self.schedules),
+            arrays=wrap(self.arrays), schedules=wrap(self.schedules), turns=wrap(self.turns),
             scheduler=wrap(self.scheduler),
             filesystems=wrap(self.filesystems), audit=wrap(self.audit), lustre=wrap(self.lustre),
             networks=wrap(self.networks),

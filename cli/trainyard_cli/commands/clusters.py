@@ -224,6 +224,44 @@ def label(typer_context: typer.Context, cluster: Name, changes: filters.LabelCha
 
 
 @clusters.command()
+def limits(
+    typer_context: typer.Context,
+    cluster: Name,
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="fairBy and limits in YAML or JSON; - for standard input",
+        ),
+    ],
+) -> None:
+    """Set who has a turn when on a cluster that runs share, in place of what was there."""
+    context = context_of(typer_context)
+    document = context.client.share_fairly(cluster, read_spec(file))
+    if context.json:
+        print_json(document)
+    else:
+        out.print(f"{escape(document['name'])}: {_sharing(document)}", soft_wrap=True)
+
+
+def _sharing(cluster: Json) -> str | None:
+    """'fair by team; team=vision: at most 2 runs; each owner: at most 4 nodes'"""
+    sharing = cluster.get("sharing") or {}
+    words = [f"fair by {sharing['fairBy']}"] if sharing.get("fairBy") else []
+    for limit in sharing.get("limits") or []:
+        whose = f"{limit.get('label')}={limit.get('value') or '*'}"
+        if limit.get("owner"):
+            whose = f"owner {limit['owner']}"
+        most = [
+            f"{limit[field]} {noun}"
+            for field, noun in (("maxRuns", "runs"), ("maxNodes", "nodes"))
+            if limit.get(field)
+        ]
+        words.append(f"{whose}: at most {' and '.join(most)}")
+    return escape("; ".join(words)) or "no limits"
+
+
+@clusters.command()
 def show(typer_context: typer.Context, cluster: Name) -> None:
     """Show a cluster."""
     context = context_of(typer_context)
@@ -313,6 +351,7 @@ def print_cluster(context: Context, cluster: Json) -> None:
                 for group in groups_of(cluster["spec"])
             ),
             "labels": escape(labels_text(cluster.get("labels"))) if cluster.get("labels") else None,
+            "sharing": _sharing(cluster) if (cluster.get("sharing") or {}).get("limits") else None,
             "owner": _owner(cluster),
             "made for": cluster.get("ownerRun"),
             "capacity": _try(cluster),

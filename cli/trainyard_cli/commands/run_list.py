@@ -1,4 +1,4 @@
-"""`trainyard run ls` and `trainyard run label`: runs found by what they are, and by labels."""
+"""`trainyard run ls`, `run label` and `run priority`: runs found, labelled and put in order."""
 
 from __future__ import annotations
 
@@ -102,3 +102,19 @@ def label(typer_context: typer.Context, run: RunGiven, changes: filters.LabelCha
     else:
         labels = escape(labels_text(document.get("labels")))
         out.print(f"{document['id']}: {labels}", soft_wrap=True)
+
+
+def priority(
+    typer_context: typer.Context,
+    run: RunGiven,
+    number: Annotated[
+        int, typer.Argument(metavar="NUMBER", min=-100, max=100, help="0 is the usual one")
+    ],
+) -> None:
+    """Give a run another priority: on a shared cluster a higher one has its turn first."""
+    context = context_of(typer_context)
+    document = context.client.set_priority(run_meant(context, run), number)
+    if context.json:
+        print_json(document)
+    else:
+        out.print(f"{document['id']}: priority {document['priority']}", soft_wrap=True)

@@ -33,7 +33,7 @@ from ..times import seconds
 from .filters import TAKES_LABELS
 from .meant import RunGiven, run_meant
 from .people import Reason
-from .run_list import label, list_runs
+from .run_list import label, list_runs, priority
 from .submission import prepared, print_differences
 
 app = typer.Typer(no_args_is_help=True, help="Runs: one training job's whole life.")
@@ -229,6 +229,7 @@ def _submit(
 
 app.command("ls")(list_runs)
 app.command(context_settings=TAKES_LABELS)(label)
+app.command(context_settings=TAKES_LABELS)(priority)
 
 
 @app.command()

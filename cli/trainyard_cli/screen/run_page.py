@@ -38,6 +38,7 @@ def _fields(run: Json) -> Json:
     return {
         "run": f"{run['id']} ({escape(run['name'])})",
         "labels": escape(labels_text(run["labels"])) if run.get("labels") else None,
+        "priority": run.get("priority") or None,
         "status": styled(run["status"]),
         "reason": escape(run["reason"]),
         "cluster": f"{escape(run['clusterName'])}{' (deleted)' if run['clusterDeleted'] else ''}",

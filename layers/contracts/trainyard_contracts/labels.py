@@ -8,7 +8,7 @@ from typing import Annotated, TypeVar
 
 from pydantic import Field
 
-from .base import Strict, judged
+from .base import judged
 
 V = TypeVar("V")
 #: Labels of one run or cluster.
@@ -96,15 +96,6 @@ Labels = Annotated[
     ),
     judged(normal_labels),
 ]
-
-
-class LabelChanges(Strict):
-    """Labels to set, and to take away: those that are not named stay as they are."""
-
-    labels: dict[str, str | None] = Field(
-        max_length=2 * MOST_LABELS,
-        description="by key; a value sets the label, null takes it away",
-    )
 
 
 def _of_key(sign: str) -> bool:

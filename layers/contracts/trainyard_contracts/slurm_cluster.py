@@ -11,6 +11,7 @@ from .base import rule
 from .cluster_base import ClusterBase, GroupBase
 from .cluster_parts import ClusterUser, S3Mount
 from .inputs import S3Prefix
+from .sharing import SharingSpec
 
 
 class SlurmCluster(ClusterBase):
@@ -21,6 +22,9 @@ class SlurmCluster(ClusterBase):
     )
     users: list[ClusterUser] = Field(
         default_factory=list, max_length=256, description="people's accounts on every node"
+    )
+    sharing: SharingSpec = Field(
+        default=SharingSpec(), description="who of those that share it has a turn when"
     )
 
     @rule

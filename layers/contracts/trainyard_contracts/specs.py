@@ -32,6 +32,7 @@ from .images import ImageName, is_file
 from .inputs import InputSpec, RunOutputs, S3Prefix, is_s3, meeting, misplaced
 from .labels import Labels
 from .recipe_names import RecipeName
+from .sharing import Priority
 from .watching import ProgressSetting, WatchSpec
 
 #: EC2's instance types with Neuron devices begin so.
@@ -519,6 +520,7 @@ class RunSpec(Strict):
         description="success: the run fails as soon as one of 'after' does not succeed; end: it "
         "begins when all of them have ended, however they did",
     )
+    priority: Priority = 0
     checkpoint: CheckpointSpec = Field(
         default=CheckpointSpec(), description="when its state is saved on the cluster"
     )

@@ -21,6 +21,7 @@ from trainyard.domain.people import RolesOfPeople
 from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Run, TimelineEntry, Wait
 from trainyard.domain.schedule_records import Schedule
 from trainyard.domain.states import BackendStatus
+from trainyard.domain.turn_records import Turns as TurnsRecord
 from trainyard_contracts.adopting import AdoptSpec
 from trainyard_contracts.cluster_base import ClusterBase
 from trainyard_contracts.cluster_specs import ClusterSpec
@@ -337,6 +338,21 @@ class Waits(Protocol):
         ...
 
     def all(self) -> builtins.list[Wait]: ...
+
+
+class Turns(Protocol):
+    """Whose turn it is on each cluster that runs share."""
+
+    def get(self, cluster_name: str) -> TurnsRecord:
+        """Those of a cluster; version 0 where nobody had one yet.
+
+        Raises errors.RecordUnreadable.
+        """
+        ...
+
+    def put(self, turns: TurnsRecord) -> TurnsRecord:
+        """As Runs.put, without updated_at; of version 0 if there is none yet."""
+        ...
 
 
 class Clusters(Protocol):
@@ -1017,6 +1033,7 @@ class Ports:
 
     runs: Runs
     arrays: Arrays
+    turns: Turns
     schedules: Schedules
     scheduler: Scheduler
     clusters: Clusters

@@ -43,6 +43,7 @@ def build(settings: Settings) -> Ports:
     from trainyard.aws.secrets import SecretKeys
     from trainyard.aws.sources import S3Sources
     from trainyard.aws.table import Table
+    from trainyard.aws.turns import TableTurns
     from trainyard.aws.uploads import S3Uploads
     from trainyard.aws.waits import TableWaits
 
@@ -52,6 +53,7 @@ def build(settings: Settings) -> Ports:
     return Ports(
         runs=TableRuns(table, clock),
         arrays=TableArrays(table, clock),
+        turns=TableTurns(table),
         schedules=TableSchedules(table, clock),
         scheduler=EventBridgeScheduler(
             Lazy("scheduler", settings.region),

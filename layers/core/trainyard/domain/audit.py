@@ -16,7 +16,7 @@ Act = Literal[
     "run.submit", "run.cancel", "run.resume", "run.export", "run.share", "run.transfer",
     "cluster.create", "cluster.update", "cluster.stop", "cluster.start", "cluster.delete",
     "cluster.adopt", "cluster.release", "cluster.share", "cluster.transfer",
-    "cluster.label", "run.label", "node.replace", "node.reboot",
+    "cluster.label", "run.label", "run.priority", "cluster.sharing", "node.replace", "node.reboot",
     "filesystem.create", "filesystem.export", "filesystem.delete", "filesystem.share",
     "filesystem.transfer", "run.delete-directory", "array.submit", "array.cancel",
     "schedule.create", "schedule.pause", "schedule.resume", "schedule.delete",

@@ -7,7 +7,14 @@ from datetime import datetime, timedelta
 from trainyard.domain.decisions import Draft
 from trainyard.domain.facts import NodeHealth, gone_nodes
 from trainyard.domain.records import Action, Attempt, Cluster, Run
-from trainyard_contracts.events import AttemptEnded, AttemptQueued, Fact, NodeLost, NodeReturned
+from trainyard_contracts.events import (
+    AttemptEnded,
+    AttemptQueued,
+    Fact,
+    NodeLost,
+    NodeReturned,
+    NodesChanged,
+)
 
 #: A node under suspicion is spared for this long. Then it is used again, since no other has become
 #: free.
@@ -26,14 +33,20 @@ def total_nodes(draft: Draft, cluster: Cluster) -> int:
 
     They are those that Slurm has, as far as it said.
     """
-    run, members = draft.run, draft.book.members()
-    partition = run.spec.job.partition or (
-        cluster.spec.partitions[0] if len(cluster.spec.partitions) == 1 else None
-    )
+    return nodes_of(cluster, draft.book.members(), draft.run.spec.job.partition)
+
+
+def partition_of(cluster: Cluster, wanted: str | None) -> str | None:
+    """The partition of a job that names this one or none; None where that cannot be said."""
+    return wanted or (cluster.spec.partitions[0] if len(cluster.spec.partitions) == 1 else None)
+
+
+def nodes_of(cluster: Cluster, members: NodesChanged | None, wanted: str | None) -> int:
+    """As total_nodes, of the partition that a job names, or of all."""
+    partition = partition_of(cluster, wanted)
     counts = members.partitions if members else {}
     if partition in counts:
         return counts[partition]
-    wanted = run.spec.job.partition
     groups = [group for group in cluster.spec.groups() if group.role == "worker"]
     return sum(
         group.count + group.spares

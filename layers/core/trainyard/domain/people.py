@@ -117,6 +117,17 @@ def refusal_to_read(roles: RolesOfPeople, person: Person) -> Forbidden | None:
     return _too_little(person, None) if roles.of(person) is None else None
 
 
+def refusal_to_prefer(roles: RolesOfPeople, person: Person, priority: int) -> Forbidden | None:
+    """Why the person may not give a run this priority; their own they may put behind others'."""
+    if priority <= 0 or roles.of(person) == "admin":
+        return None
+    return Forbidden(
+        f"{person.name} ({person.arn}) may not give a run priority {priority}: above 0 is for "
+        "admins, since it goes before other people's runs.",
+        next_step="Use a priority from -100 to 0, or ask an admin.",
+    )
+
+
 def _too_little(person: Person, role: Role | None) -> Forbidden:
     if role == "viewer":
         return Forbidden(

@@ -14,6 +14,8 @@ from trainyard_contracts import places
 from trainyard_contracts.base import Lenient
 from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.people import Person
+from trainyard_contracts.sharing import SharingSpec
+from trainyard_contracts.slurm_cluster import SlurmCluster
 from trainyard_contracts.specs import RunSpec
 
 RunStatus = Literal[
@@ -266,6 +268,12 @@ class Run(Record):
         default_factory=list, description="patterns of ARNs of others who may change it"
     )
     cancelled_by: Person | None = Field(default=None, description="of this life")
+    priority: int = Field(
+        default=0, description="as people changed it since; the spec has the first"
+    )
+    turn_waits_since: datetime | None = Field(
+        default=None, description="when it began to wait for its turn on a shared cluster"
+    )
     updated_at: datetime
     opened_at: datetime | None = Field(default=None, description="when this life began")
     finished_at: datetime | None = None
@@ -552,6 +560,9 @@ class Cluster(Record):
         default=False, description="a person gave up what only it holds, and people's jobs on it"
     )
     deleted_by: Person | None = Field(default=None, description="who asked for its deletion")
+    sharing: SharingSpec | None = Field(
+        default=None, description="as people changed it since; null: as the spec has it"
+    )
     archive: Archive | None = Field(
         default=None, description="of its own filesystem, where the spec names an archive"
     )
@@ -574,6 +585,13 @@ class Cluster(Record):
     def id(self) -> str | None:
         """Last segment of the ARN, the id Session Manager targets use."""
         return self.arn.rsplit("/", 1)[-1] if self.arn else None
+
+    @property
+    def shared_by(self) -> SharingSpec:
+        """Who has a turn when."""
+        if self.sharing is not None:
+            return self.sharing
+        return self.spec.sharing if isinstance(self.spec, SlurmCluster) else SharingSpec()
 
     @property
     def filesystem(self) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from trainyard.domain import budgets, causes, chains, closing, nodes, ways
+from trainyard.domain import budgets, causes, chains, closing, nodes, turns, ways
 from trainyard.domain.capacity import next_try
 from trainyard.domain.clusters import without_slurm
 from trainyard.domain.decisions import Decision, Draft, Next
@@ -44,13 +44,14 @@ def decide(
     now: datetime,
     checkpoints: Iterable[Checkpoint] = (),
     parents: Sequence[Run] = (),
+    place: turns.Place | None = None,
 ) -> Decision:
     """Decide what the run's machine does next.
 
     `facts` are the run's and its cluster's, `checkpoints` the newest of its list, `parents` the
-    runs of `after`, which a run that waits for them is given all. Deciding twice on
-    the same state gives the same run and the same note ids, so the machine may repeat it at any
-    point.
+    runs of `after`, which a run that waits for them is given all, `place` whether it has its turn
+    on a cluster that runs share. Deciding twice on the same state gives the same run and the same
+    note ids, so the machine may repeat it at any point.
     """
     book = Book(
         facts,
@@ -66,6 +67,9 @@ def decide(
         _cancelled(draft)
     if draft.run.outcome is None and chains.still_waits(draft, parents):
         return draft.freeze("wait")
+    if draft.run.outcome is None and turns.still_waits(draft, place):
+        _export(draft)
+        return draft.freeze(_next(draft))
     for stage in (_overdue, budgets.keep, _cluster, _attempt, _export):
         if draft.run.outcome is None:
             stage(draft)

@@ -41,7 +41,7 @@ from trainyard.http.views import (
 from trainyard.ports import Ports
 from trainyard_contracts.adopting import AdoptSpec
 from trainyard_contracts.cluster_specs import ClusterSpec
-from trainyard_contracts.labels import LabelChanges
+from trainyard_contracts.sharing import ClusterChanges
 
 TAGS = ["clusters"]
 _CREATED = documented(
@@ -248,16 +248,18 @@ def _one(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         "/v1/clusters/<clusterName>",
         tags=TAGS,
         operation_id="labelCluster",
-        summary="Set labels of a cluster, or take them away; the others stay",
+        summary="Set labels of a cluster, or take them away, and its sharing; the rest stays",
         responses=documented(200, ClusterView, "The cluster", 403, 404, 409, 412, 413, 415),
     )
     def label(
         cluster_name: ClusterPath,
-        changes: Annotated[LabelChanges, Body()],
+        changes: Annotated[ClusterChanges, Body()],
         if_match: IfMatch = None,
     ) -> Response[str]:
         name, version = known(cluster_name), version_of(if_match)
-        cluster = asking(router, ports).label_cluster(name, changes.labels, version=version)
+        cluster = asking(router, ports).label_cluster(
+            name, changes.labels, sharing=changes.sharing, version=version
+        )
         return answer(ClusterView.of(cluster))
 
     @router.put(

@@ -54,7 +54,7 @@ from trainyard.http.views import (
 from trainyard.ports import Ports, Runs
 from trainyard_contracts.base import told
 from trainyard_contracts.commands import ALL_RANKS, HIGHEST_RANK, LONGEST_SECONDS, NODE_NAME
-from trainyard_contracts.labels import LabelChanges
+from trainyard_contracts.sharing import RunChanges
 from trainyard_contracts.specs import RunSpec
 
 TAGS = ["runs"]
@@ -228,14 +228,16 @@ def _one(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         "/v1/runs/<runId>",
         tags=TAGS,
         operation_id="labelRun",
-        summary="Set labels of a run, or take them away; the others stay",
+        summary="Set labels of a run, or take them away, and its priority; the rest stays",
         responses=documented(200, RunView, "The run", 403, 404, 409, 412, 413, 415),
     )
     def label(
-        run_id: RunPath, changes: Annotated[LabelChanges, Body()], if_match: IfMatch = None
+        run_id: RunPath, changes: Annotated[RunChanges, Body()], if_match: IfMatch = None
     ) -> Response[str]:
         meant, version = run_to_change(ports(), run_id), version_of(if_match)
-        run = asking(router, ports).label_run(meant, changes.labels, version=version)
+        run = asking(router, ports).label_run(
+            meant, changes.labels, priority=changes.priority, version=version
+        )
         return answer(RunView.of(run, uri=uri(ports(), run)))
 
 

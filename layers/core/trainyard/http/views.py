@@ -20,6 +20,7 @@ from trainyard_contracts.base import Unchanging
 from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.events import NodeSample, RunSample
 from trainyard_contracts.people import Person
+from trainyard_contracts.sharing import SharingSpec
 from trainyard_contracts.specs import RunSpec
 
 #: A Lambda function answers with 6 MB at most, in which an answer's text is escaped once more.
@@ -245,6 +246,10 @@ class RunView(View):
     updated_at: datetime
     opened_at: datetime | None = Field(description="when this life began")
     finished_at: datetime | None
+    priority: int = Field(description="as it is now; spec has that of the submission")
+    turn_waits_since: datetime | None = Field(
+        description="when it began to wait for its turn on a shared cluster; null: it does not"
+    )
     array: ArrayMember | None = Field(description="of a run that an array made")
     schedule: str = Field(description="the name of the schedule that submitted it, or ''")
     after_met_at: datetime | None = Field(
@@ -603,6 +608,7 @@ class ClusterView(View):
 
     name: str
     labels: dict[str, str] = Field(description="as they are now; spec has those it was made with")
+    sharing: SharingSpec = Field(description="as it is now; spec has that it was made with")
     spec: ClusterSpec
     status: ClusterStatus | Literal["Releasing", "Released"] = Field(
         description="Releasing and Released are of clusters that others made"
@@ -645,6 +651,7 @@ class ClusterView(View):
             status=status or record.status,
             adoption=Adoption.of_record(record.adoption),
             problem=Problem.of(record.problem) if record.problem else None,
+            sharing=record.shared_by,
             tries=[CapacityTry.of(one) for one in record.tries],
             change=ClusterChange.of(record.change) if record.change else None,
             **other,

@@ -302,3 +302,17 @@ def test_no_change_is_made_that_the_list_cannot_take(held: Client, world: World)
     world.audit.add = full  # type: ignore[method-assign,assignment]
     assert held.post(f"/v1/runs/{run}:cancel").status == 500
     assert world.runs.facts(run) == []
+
+
+def test_members_put_their_runs_behind_others_and_admins_before_them(held: Client) -> None:
+    is_a_problem(held.post("/v1/runs", {**spec(), "priority": 1}), 403, "not-allowed")
+    run = held.post("/v1/runs", {**spec(), "priority": -1}).json["id"]
+    path = f"/v1/runs/{run}"
+    refused = held.send("PATCH", path, body={"priority": 5})
+    is_a_problem(refused, 403, "not-allowed")
+    assert "above 0 is for admins" in refused.json["detail"]
+    assert held.send("PATCH", path, body={"priority": 0}).json["priority"] == 0
+    assert held.of(ADMIN).send("PATCH", path, body={"priority": 5}).json["priority"] == 5
+    assert held.send("PATCH", path, body={"labels": {"a": "b"}}).json["priority"] == 5
+    outcomes = [one["outcome"] for one in entries(held, what="run.priority")]
+    assert sorted(outcomes) == ["done", "done", "refused"]

@@ -118,3 +118,15 @@ def test_clusters_are_labelled_as_runs_are(client: Client) -> None:
     is_a_problem(
         client.send("PATCH", "/v1/clusters/none", body={"labels": {}}), 404, "cluster-not-found"
     )
+
+
+def test_a_priority_is_given_with_the_run_shown_and_changed(client: Client) -> None:
+    run = submit(client, {}).json
+    assert (run["priority"], run["spec"]["priority"], run["turnWaitsSince"]) == (0, 0, None)
+    answer = client.send("PATCH", f"/v1/runs/{run['id']}", body={"priority": 40})
+    assert (answer.status, answer.json["priority"], answer.json["labels"]) == (200, 40, {})
+    is_a_problem(
+        client.send("PATCH", f"/v1/runs/{run['id']}", body={"priority": 101}),
+        400,
+        "invalid-request",
+    )

@@ -1,4 +1,4 @@
-"""Change the labels of a record that its state machine changes, too: neither loses what it wrote.
+"""Change what people change of a record that its machine changes, too: neither loses anything.
 
 The record's version decides. Who comes second reads the record again and repeats the change.
 """
@@ -6,7 +6,7 @@ The record's version decides. Who comes second reads the record again and repeat
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from trainyard.domain.errors import (
     ConflictError,
@@ -29,8 +29,13 @@ def labelled(
     changes: Mapping[str, str | None],
     *,
     version: int | None,
+    **fields: Any,
 ) -> R:
-    """The record with these changes. Raises InvalidRequest, PreconditionFailed."""
+    """The record with these changes of its labels and with these fields; None leaves a field.
+
+    Raises InvalidRequest, PreconditionFailed.
+    """
+    given = {name: value for name, value in fields.items() if value is not None}
     for _ in range(_TRIES):
         record = read()
         check_version(record, version)
@@ -39,10 +44,11 @@ def labelled(
         except ValueError as mistake:
             field = FieldError("labels", str(mistake))
             raise InvalidRequest(f"labels: {mistake}", errors=[field]) from None
-        if labels == record.labels:
+        after = record.changed(labels=labels, **given)
+        if after == record:
             return record
         try:
-            return write(record.changed(labels=labels))
+            return write(after)
         except ConflictError:
             continue  # with a version the next look refuses it
     raise RetryableError("others keep changing the record")

@@ -9,6 +9,7 @@ from trainyard.domain.decisions import Decision, Next
 from trainyard.domain.errors import ClusterNotFound
 from trainyard.domain.records import Checkpoint, Cluster, Run
 from trainyard.domain.recovery import decide
+from trainyard.domain.turns import Place, began, going, place_of
 from trainyard.ports import Ports
 
 #: A controller is silent after so many heartbeats that did not come.
@@ -72,4 +73,15 @@ def decide_now(ports: Ports, run: Run) -> Decision:
         else ()
     )
     parents = [ports.runs.get(one) for one in run.spec.after] if run.waits_for_runs else []
-    return decide(run, facts, cluster, ports.clock.now(), newest, parents)
+    place = _place(ports, run, cluster)
+    return decide(run, facts, cluster, ports.clock.now(), newest, parents, place)
+
+
+def _place(ports: Ports, run: Run, cluster: Cluster | None) -> Place | None:
+    """Whether it has its turn; None where there are no turns, or where it does not ask for one.
+
+    One that waits for other runs may ask for it in the very decision that ends that wait.
+    """
+    if cluster is None or cluster.spec.nodes_come_with_jobs or began(run) or not going(run):
+        return None
+    return place_of(ports.turns.get(cluster.name), run)

@@ -39,7 +39,14 @@ from trainyard.domain.array_records import RunArray
 from trainyard.domain.audit import Act, AuditEntry
 from trainyard.domain.errors import Forbidden, TrainyardError
 from trainyard.domain.filesystem_records import Filesystem
-from trainyard.domain.people import Role, Thing, refusal, refusal_to_own, refusal_to_read
+from trainyard.domain.people import (
+    Role,
+    Thing,
+    refusal,
+    refusal_to_own,
+    refusal_to_prefer,
+    refusal_to_read,
+)
 from trainyard.domain.records import Cluster, Run
 from trainyard.domain.schedule_records import Schedule
 from trainyard.ports import BatchResult, Ports
@@ -49,6 +56,7 @@ from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.filesystems import FilesystemSpec
 from trainyard_contracts.people import Person
 from trainyard_contracts.schedules import ScheduleSpec
+from trainyard_contracts.sharing import SharingSpec
 from trainyard_contracts.specs import RunSpec
 from trainyard_contracts.trees import Upload, UploadSpec
 
@@ -96,6 +104,7 @@ class OnBehalf:
             f"run/{spec.name}",
             lambda: submit_run(self._ports, spec, idempotency_key=idempotency_key, by=self._by),
             lambda run: f"run/{run.id}",
+            priority=spec.priority,
         )
 
     def cancel_run(self, run_id: str, *, reason: str = "") -> Run:
@@ -123,12 +132,18 @@ class OnBehalf:
         )
 
     def label_run(
-        self, run_id: str, changes: Mapping[str, str | None], *, version: int | None
+        self,
+        run_id: str,
+        changes: Mapping[str, str | None],
+        *,
+        priority: int | None = None,
+        version: int | None,
     ) -> Run:
         return self._changed(
-            "run.label",
+            "run.label" if priority is None else "run.priority",
             load(self._ports, "run", run_id),
-            lambda: label_run(self._ports, run_id, changes, version=version),
+            lambda: label_run(self._ports, run_id, changes, priority=priority, version=version),
+            priority=priority or 0,
         )
 
     def submit_array(self, spec: ArraySpec, *, idempotency_key: str | None) -> RunArray:
@@ -137,6 +152,7 @@ class OnBehalf:
             f"array/{spec.run.name}",
             lambda: submit_array(self._ports, spec, idempotency_key=idempotency_key, by=self._by),
             lambda array: f"array/{array.id}",
+            priority=spec.run.priority,
         )
 
     def cancel_array(self, array_id: str, *, reason: str = "") -> RunArray:
@@ -155,6 +171,7 @@ class OnBehalf:
             f"schedule/{spec.name}",
             lambda: create_schedule(self._ports, spec, by=self._by),
             lambda schedule: f"schedule/{schedule.name}",
+            priority=max(one.priority for one in spec.chain),
         )
 
     def pause_schedule(self, name: str, *, reason: str = "") -> Schedule:
@@ -220,12 +237,17 @@ class OnBehalf:
         )
 
     def label_cluster(
-        self, name: str, changes: Mapping[str, str | None], *, version: int | None
+        self,
+        name: str,
+        changes: Mapping[str, str | None],
+        *,
+        sharing: SharingSpec | None = None,
+        version: int | None,
     ) -> Cluster:
         return self._changed(
-            "cluster.label",
+            "cluster.label" if sharing is None else "cluster.sharing",
             load(self._ports, "cluster", name),
-            lambda: label_cluster(self._ports, name, changes, version=version),
+            lambda: label_cluster(self._ports, name, changes, sharing=sharing, version=version),
         )
 
     def stop_fleet(self, name: str, *, force: bool, reason: str = "") -> Cluster:
@@ -324,8 +346,16 @@ class OnBehalf:
 
     # How a change is made
 
-    def _made(self, what: Act, subject: str, act: Callable[[], T], made: Callable[[T], str]) -> T:
-        refused = refusal(self._ports.config.roles, self._by)
+    def _made(
+        self,
+        what: Act,
+        subject: str,
+        act: Callable[[], T],
+        made: Callable[[T], str],
+        *,
+        priority: int = 0,
+    ) -> T:
+        refused = self._refusal(priority)
         return self._audited(self._entry(what, subject, ""), refused, act, made)
 
     def _changed(
@@ -336,10 +366,15 @@ class OnBehalf:
         reason: str = "",
         *,
         subject: str | None = None,
+        priority: int = 0,
     ) -> T:
         thing: Thing = thing_of(self._ports, record)
-        refused = refusal(self._ports.config.roles, self._by, thing)
+        refused = self._refusal(priority, thing)
         return self._audited(self._entry(what, subject or thing.subject, reason), refused, act)
+
+    def _refusal(self, priority: int, thing: Thing | None = None) -> Forbidden | None:
+        roles = self._ports.config.roles
+        return refusal(roles, self._by, thing) or refusal_to_prefer(roles, self._by, priority)
 
     def _entry(self, what: Act, subject: str, reason: str) -> AuditEntry:
         caller = self._caller

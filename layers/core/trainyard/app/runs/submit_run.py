@@ -128,6 +128,7 @@ def new_run(
         name=spec.name,
         spec=spec,
         labels=spec.labels,
+        priority=spec.priority,
         status="Waiting" if spec.after else "Pending",
         created_at=now,
         updated_at=now,

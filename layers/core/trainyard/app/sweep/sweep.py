@@ -31,6 +31,7 @@ from trainyard.app.sweep.filesystems import unknown as unknown_filesystems
 from trainyard.app.sweep.orphans import REMEDY, Suspect, suspects
 from trainyard.app.sweep.schedules import schedule_step, stored_schedules
 from trainyard.app.sweep.swept import Swept
+from trainyard.app.sweep.turns import turns_step
 from trainyard.domain import names, teardown
 from trainyard.domain.array_records import RunArray
 from trainyard.domain.errors import (
@@ -543,6 +544,7 @@ DUTIES: tuple[
     (_clusters, overdue_teardown),
     (_clusters, stray_job),
     (_runs, unheard_job),
+    (_clusters, turns_step),
     (active_arrays, array_step),
     (stored_schedules, schedule_step),
     (_remains, left_over),

@@ -7,9 +7,11 @@ from typing import Any
 
 from trainyard.app.facts.situation import decide_now
 from trainyard.app.machines.inputs import StepInput
+from trainyard.app.runs.give_turns import give_turns
 from trainyard.app.runs.submit_run import start_run
 from trainyard.domain.decisions import Decision
 from trainyard.domain.records import Action, Incident, Run
+from trainyard.domain.turns import counts, waits
 from trainyard.ports import Ports
 
 #: An execution may have 25,000 events and then fails; the room left is for repeated tasks.
@@ -31,8 +33,7 @@ def decide_run(ports: Ports, given: StepInput) -> dict[str, Any]:
     if given.spent >= MOST_SPENT:
         start_run(ports, run.changed(generation=given.generation + 1))
         return _superseded(given, "The next execution goes on: this one's history is nearly full.")
-    decision = decide_now(ports, run)
-    save(ports, run, decision)
+    decision = _decided(ports, run)
     actions = decision.actions[:MOST_ACTIONS]
     return {
         "next": decision.next,
@@ -41,6 +42,19 @@ def decide_run(ports: Ports, given: StepInput) -> dict[str, Any]:
         "actions": [_told(action) for action in actions],
         "timeoutSeconds": decision.timeout_seconds,
     }
+
+
+def _decided(ports: Ports, run: Run) -> Decision:
+    """Decide and save, with its turn given before and returned after it, where it shares its
+    cluster.
+    """
+    if waits(run):
+        give_turns(ports, run.cluster_name, run)
+    decision = decide_now(ports, run)
+    saved = save(ports, run, decision)
+    if (waits(saved) and not waits(run)) or (counts(run) and not counts(saved)):
+        give_turns(ports, run.cluster_name, saved)
+    return decision
 
 
 def _superseded(given: StepInput, reason: str) -> dict[str, Any]:
