@@ -395,7 +395,7 @@ def test_one_that_somebody_deleted_in_aws_is_closed_with_words(world: World) -> 
 def test_a_crash_at_any_call_leaves_one_filesystem_that_is_known(world: World) -> None:
     """From its creation to its end, dying before and after each call of a port."""
     for after in (False, True):
-        for call in range(1, 400):
+        for call in range(1, 600):
             here = World()
             here.fuse.arm(call, after=after)
             if not _life(here):

@@ -25,6 +25,10 @@ class Write(NamedTuple):
 ALLOWED: dict[tuple[str, str], str] = {
     # Libraries that know no other way.
     ("node_agent/build_packages.py", "entry.external_attr"): "zipfile",
+    ("cli/trainyard_cli/examples.py", "command.epilog"): "typer",
+    ("localcloud/sam_on_moto/speed/partitions.py", "entry.hash_key"): "moto",
+    ("localcloud/sam_on_moto/speed/partitions.py", "entry.range_key"): "moto",
+    ("localcloud/sam_on_moto/speed/partitions.py", "entry.attrs"): "moto",
     ("node_agent/build_packages.py", "entry.compress_type"): "zipfile",
     ("layers/core/trainyard/backends/training_job/source.py", "entry.size"): "tarfile",
     ("layers/core/trainyard/backends/training_job/source.py", "entry.mode"): "tarfile",

@@ -10,7 +10,7 @@ from pydantic import Field, StringConstraints, ValidationError
 from typing_extensions import Self
 
 from . import spec_rules
-from .base import Name, Strict, rule
+from .base import Name, Strict, matching, rule
 from .cluster_parts import Mountable, PythonEnvironment, SecretName, SubnetId
 from .inputs import S3Prefix, S3Source
 from .labels import Labels
@@ -124,12 +124,18 @@ class ClusterBase(Strict, ABC):
     )
     labels: Labels = Field(default_factory=dict)
     backend: str
-    region: Annotated[str, StringConstraints(pattern=r"^[a-z]{2,}(-[a-z]+)+-\d{1,2}$")] | None = (
-        Field(
-            default=None,
-            description="that of the stack, which makes clusters in its own region only; another "
-            "one is refused",
-        )
+    region: (
+        Annotated[
+            str,
+            matching(
+                r"^[a-z]{2,}(-[a-z]+)+-\d{1,2}$", "must be the name of a region, as us-east-1"
+            ),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="that of the stack, which makes clusters in its own region only; another one "
+        "is refused",
     )
     capacity: Sequence[CapacityBase] = Field(
         default_factory=list, description="other ways to make it, where the backend knows any"

@@ -141,6 +141,8 @@ def test_a_bucket_without_mountpoint_on_the_node_is_told_with_its_field(
     scripts: SimpleNamespace, tmp_path: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scripts.step_mounts, "MOUNT_S3", str(tmp_path / "mount-s3"))
+    monkeypatch.setattr(scripts.step_mounts, "INSTALLERS", ())
+    monkeypatch.setattr(scripts.node.time, "sleep", lambda seconds: None)
     node = on_aws(
         scripts,
         tmp_path,

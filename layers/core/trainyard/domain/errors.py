@@ -90,6 +90,11 @@ class NotFound(TrainyardError):
         self.given = given
         return self
 
+    def meaning(self, words: str) -> Self:
+        """With what may have been meant, as the end of the sentence; '' if nobody knows."""
+        self.detail = self.detail.rstrip(".") + (words or ".")
+        return self
+
 
 class RunNotFound(NotFound):
     code = "run-not-found"

@@ -76,7 +76,7 @@ class Api:
 
     def _refused(self, error: TrainyardError) -> Response[str]:
         if isinstance(error, NotFound):
-            error.detail = error.detail.rstrip(".") + (meant(self._ports(), error) or ".")
+            error = error.meaning(meant(self._ports(), error))
         return _problem(error, self.resolver.current_event.raw_event["requestContext"])
 
     def _invalid(self, mistake: RequestValidationError) -> Response[str]:

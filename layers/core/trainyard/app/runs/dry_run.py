@@ -28,7 +28,7 @@ from trainyard_contracts.cluster_base import ClusterBase, Way
 from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.specs import RunSpec
 
-#: Stands for the id that a real run would get, in the names that a dry run shows.
+#: In the place of the id that a real run would get, in the names that a dry run shows.
 PLACEHOLDER = "run-00000000000000000000000000"
 
 
