@@ -15,10 +15,9 @@ BENCHES := $(filter-out __init__ figures recovery backends many_runs plain_% llm
 	$(TRAINER_BENCHES), \
 	$(ALL_BENCHES))
 
-.PHONY: lint-openapi \
-	help setup setup-trainers demo test test-unit test-machines machine-image \
-	test-parallelcluster test-conformance test-often check docs bench bench-recovery bench-backends \
-	bench-many bench-trainers wheels lock clean
+.PHONY: help setup setup-trainers demo test test-unit test-machines machine-image \
+	test-parallelcluster test-conformance test-first-light test-often check lint-openapi docs bench \
+	bench-recovery bench-backends bench-many bench-trainers wheels lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 26
@@ -40,8 +39,8 @@ demo: setup ## the main job on real parts, with a node killed in the middle
 # longest begin first.
 BESIDE := -n $(or $(WORKERS),3) --dist loadfile --no-loadscope-reorder
 test: setup-trainers ## all tests but those of test-*, three files at once (WORKERS=...)
-	@$(BIN)/python -m pytest $(BESIDE) -m "not machines and not parallelcluster and not conformance" \
-		tests/local tests
+	@$(BIN)/python -m pytest $(BESIDE) tests/local tests \
+		-m "not machines and not parallelcluster and not conformance and not first_light"
 
 test-unit: setup-trainers ## the pure tests, in less than a minute: no process, no server, no Slurm
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not real" tests/unit
@@ -68,6 +67,9 @@ test-conformance: setup-trainers ## the same stories on every backend (WORKERS=.
 # is written last.
 node_agent/packages/pip.whl: node_agent/packages.txt node_agent/build_packages.py | setup
 	@$(BIN)/python node_agent/build_packages.py node_agent/packages
+
+test-first-light: setup-trainers ## first-light in trouble, and each assumption about AWS broken
+	@$(BIN)/python -m pytest $(BESIDE) -m first_light tests/local/system
 
 test-often: setup-trainers ## real processes 20 times: what failed how often (TESTS=, TIMES=, BUSY=)
 	@PYTEST_ADDOPTS="$(BESIDE)" $(BIN)/python scripts/often.py --times $(or $(TIMES),20) \

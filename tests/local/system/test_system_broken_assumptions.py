@@ -62,6 +62,7 @@ def smallest() -> Json:
     return spec
 
 
+@pytest.mark.first_light
 def test_first_light_finds_the_assumption_that_does_not_hold(
     broken: Broken, system: System, tmp_path: Path
 ) -> None:

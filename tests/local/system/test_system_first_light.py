@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.support.first_light import FirstLight, assert_nothing_left, light_spec, stage_of
 from tests.support.system import System, eventually
 
@@ -110,6 +111,7 @@ PRINTED = [
 ]
 
 
+@pytest.mark.first_light
 def test_a_stage_that_fails_says_why_keeps_the_evidence_and_leaves_nothing(
     system: System, tmp_path: Path
 ) -> None:
@@ -140,6 +142,7 @@ def asked_for(system: System, light: FirstLight) -> None:
     )
 
 
+@pytest.mark.first_light
 def test_a_signal_while_the_cluster_is_made_takes_it_down_and_no_later_one_stops_that(
     system: System, tmp_path: Path
 ) -> None:
@@ -171,6 +174,7 @@ KILLED: dict[str, tuple[dict[str, Any], list[str]]] = {
 }
 
 
+@pytest.mark.first_light
 def test_after_a_kill_in_any_stage_another_one_cleans_up_by_the_file(
     system: System, tmp_path: Path
 ) -> None:
@@ -218,6 +222,7 @@ def test_a_file_whose_cluster_may_be_there_is_not_written_over(
         assert light.document()["nothingLeft"], "the test's own end cleaned it up"
 
 
+@pytest.mark.first_light
 def test_a_cluster_that_the_product_cannot_delete_is_deleted_by_sagemaker_itself(
     system: System, tmp_path: Path
 ) -> None:
