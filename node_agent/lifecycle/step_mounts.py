@@ -134,7 +134,7 @@ def install_mountpoint() -> None:
     with tempfile.TemporaryDirectory() as directory:
         package = f"{directory}/mount-s3.{kind}"
         url = f"{RELEASE}/{ARCHITECTURES[machine]}/mount-s3.{kind}"
-        command(["curl", "-fsSL", "-o", package, url], timeout=120)
+        command(["curl", "-fsSL", "--connect-timeout", "20", "-o", package, url], timeout=120)
         environment = {"DEBIAN_FRONTEND": "noninteractive", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
         command([program, *words, package], timeout=INSTALL_SECONDS, env=environment)
     if not os.access(MOUNT_S3, os.X_OK):
