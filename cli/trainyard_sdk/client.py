@@ -422,7 +422,7 @@ class Client:
 
     def nodes(self, cluster: str) -> list[Json]:
         """By group and instance."""
-        return self._all(f"/v1/clusters/{_segment(cluster)}/nodes", "nodes", {"limit": "1000"})
+        return self._all(f"/v1/clusters/{_segment(cluster)}/nodes", "nodes", {})
 
     def replace_node(self, cluster: str, instance_id: str, *, reason: str | None = None) -> Json:
         """{successful, failed}."""

@@ -19,9 +19,10 @@ from trainyard.http.views import BatchView, NodeList
 from trainyard.ports import BatchResult, Ports
 
 TAGS = ["nodes"]
-#: More at once than of other lists: the backend is asked for all nodes at each page.
 NodeLimit = Annotated[WholeNumber, Query(ge=1, le=1000, description="nodes of one page")]
-DEFAULT_NODES = 100
+#: As many as a page may have: the backend is asked for all nodes at each page, and clients of an
+#: older version ask for one page only.
+DEFAULT_NODES = 1000
 _ACTION = documented(202, BatchView, "What the backend accepted", 403, 404, 409, 429)
 
 
