@@ -422,7 +422,9 @@ class Client:
 
     def nodes(self, cluster: str) -> list[Json]:
         """By group and instance."""
-        return self._all(f"/v1/clusters/{_segment(cluster)}/nodes", "nodes", {})
+        # Without a limit: an API of an older version takes none.
+        pages = self._pages(f"/v1/clusters/{_segment(cluster)}/nodes", {})
+        return [node for page in pages for node in page["nodes"]]
 
     def replace_node(self, cluster: str, instance_id: str, *, reason: str | None = None) -> Json:
         """{successful, failed}."""
