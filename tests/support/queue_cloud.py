@@ -22,7 +22,13 @@ from trainyard_sdk.client import Client
 
 Json = dict[str, Any]
 #: The daemon's minute, and Slurm's half a minute, are nothing that a test wants to wait for.
-QUICK = {"CLUSTERMGTD": "1", "POWER": "1", "NO_CAPACITY": "5", "SPOT_NOTICE": "40"}
+QUICK = {
+    "CLUSTERMGTD": "1",
+    "POWER": "1",
+    "SUSPEND": "3",
+    "NO_CAPACITY": "5",
+    "SPOT_NOTICE": "40",
+}
 
 
 @dataclass(frozen=True)

@@ -358,6 +358,10 @@ class ClusterBase(Strict, ABC):
         """The partition of a worker group; None where the backend has none."""
         return group.partition
 
+    def partition_of_node(self, node: str) -> str | None:
+        """The partition of a Slurm node, where its name says so."""
+        return None
+
     def workers(self, partition: str | None = None) -> list[GroupBase]:
         """Groups that a job may use in `partition` (all worker groups if None)."""
         return [

@@ -14,7 +14,7 @@ from .cluster_parts import Mountable
 from .ec2_types import known
 from .parallelcluster_capacity import ParallelClusterCapacity
 from .parallelcluster_parts import HeadNode, Image, LoginPool, PolicyArn, S3Access
-from .parallelcluster_queues import Queue
+from .parallelcluster_queues import Queue, queue_of_node
 from .parallelcluster_storage import SharedStorage
 from .slurm_cluster import SlurmCluster
 from .spec_rules import mounts_that_meet
@@ -189,6 +189,9 @@ class ParallelClusterSpec(SlurmCluster):
     def instance_types(self, partition: str | None = None) -> set[str]:
         queues = [queue for queue in self.queues if partition in (None, queue.name)]
         return {name for queue in queues for name in queue.instance_types}
+
+    def partition_of_node(self, node: str) -> str | None:
+        return queue_of_node(node)
 
     def count_field(self, group: GroupBase) -> str:
         return f"queues.{[queue.name for queue in self.queues].index(group.name)}.max"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from typing import Annotated, Literal
 
@@ -38,6 +39,9 @@ ReservationGroup = Annotated[
         "arn:aws:resource-groups:us-east-1:123456789012:group/NAME",
     ),
 ]
+
+#: Of the queue "workers": workers-st-nodes-1, which always runs, and workers-dy-nodes-2.
+_NODE = re.compile(r"^(.+)-(?:st|dy)-[a-z0-9-]+-[0-9]+$")
 
 
 class Queue(Strict):
@@ -232,3 +236,9 @@ def _difference(first: Ec2Type, other: Ec2Type) -> tuple[str, str] | None:
         if one != two:
             return one, two
     return None
+
+
+def queue_of_node(node: str) -> str | None:
+    """The queue of a Slurm node; None if ParallelCluster gives no node such a name."""
+    found = _NODE.match(node)
+    return found[1] if found else None

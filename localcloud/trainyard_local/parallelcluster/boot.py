@@ -21,8 +21,13 @@ log = logging.getLogger(__name__)
 #: ParallelCluster gives a node's configuration half an hour by default; a script of ours that takes
 #: so long hangs.
 SCRIPT_SECONDS = 1500.0
-#: A slurmd needs a moment to register. A node is taken back this often until it is.
-REGISTERS_SECONDS, RESUME_SECONDS = 30.0, 0.5
+#: A slurmd needs a moment to register. A node is looked at this often until it has.
+REGISTERS_SECONDS, RESUME_SECONDS = 60.0, 0.5
+#: Slurm hears no slurmd of a node in these states.
+LEAVING = {"POWER_DOWN", "POWERING_DOWN"}
+#: A node with one of these has no slurmd that Slurm knows. If it were taken back now, Slurm would
+#: give it a job, and power it up once more for that.
+UNKNOWN = {*LEAVING, "POWERED_DOWN", "NOT_RESPONDING"}
 ACTION = "OnNodeConfigured"
 
 
@@ -61,28 +66,50 @@ def worker(cluster: Cluster, node: QueueNode) -> None:
     _configured(cluster, node, cluster.configuration.queue(node.group).scripts)
     if cluster.closing.is_set() or _gone(cluster, node):
         return
+    if is_static(node.label):
+        _await_powered_down(cluster, node)
     node.start_slurm()
     if is_static(node.label):
         _resume(cluster, node)
     node.booted = True
 
 
-def _resume(cluster: Cluster, node: QueueNode) -> None:
-    """A static node was set down while it had no instance, and nothing else takes it back.
+def _await_powered_down(cluster: Cluster, node: QueueNode) -> None:
+    """Until Slurm has taken leave of the instance before.
 
-    Before its slurmd has registered, Slurm leaves it down.
+    On AWS a boot takes longer than that. Here it takes a second, and Slurm forgets a slurmd that
+    registers before.
     """
+    deadline = time.monotonic() + cluster.settings.suspend_seconds + REGISTERS_SECONDS
+    while time.monotonic() < deadline and not _gone(cluster, node):
+        if not _states(cluster, node) & LEAVING or cluster.closing.wait(RESUME_SECONDS):
+            return
+
+
+def _resume(cluster: Cluster, node: QueueNode) -> None:
+    """A static node was set down while it had no instance, and nothing else takes it back."""
     deadline = time.monotonic() + REGISTERS_SECONDS
     while time.monotonic() < deadline and not cluster.closing.wait(RESUME_SECONDS):
         if _gone(cluster, node):
             return
-        try:
-            known = nodes_of(cluster.scontrol("-o", "show", "node", node.label))[node.label]
-            if "DOWN" not in flags(known):
-                return
-            cluster.update_node(node.label, state="resume", reason="Node start up")
-        except (subprocess.SubprocessError, OSError) as error:
-            log.info("%s is not taken back: %s", node.label, error)
+        states = _states(cluster, node)
+        if "DOWN" in states and not states & UNKNOWN:
+            try:
+                cluster.update_node(node.label, state="resume", reason="Node start up")
+            except (subprocess.SubprocessError, OSError) as error:
+                log.info("%s is not taken back: %s", node.label, error)
+        elif not states & {"DOWN", *UNKNOWN}:
+            return
+
+
+def _states(cluster: Cluster, node: QueueNode) -> set[str]:
+    """Words of the node's state in Slurm; those of a node that is away where Slurm is silent."""
+    try:
+        answer = cluster.scontrol("-o", "show", "node", node.label)
+    except (subprocess.SubprocessError, OSError) as error:
+        log.info("Slurm does not tell of %s: %s", node.label, error)
+        return UNKNOWN
+    return flags(nodes_of(answer)[node.label])
 
 
 def _gone(cluster: Cluster, node: QueueNode) -> bool:

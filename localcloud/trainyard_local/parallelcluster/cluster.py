@@ -67,6 +67,7 @@ class LocalCluster(Cluster):
         times = {
             "interval": settings.power_seconds,
             "resume": int(settings.bootstrap_seconds),
+            "suspend": settings.suspend_seconds,
             "idle": settings.idle_seconds if idle is None else int(idle * 60),
         }
         self.slurm.write(self.configuration, times)

@@ -42,14 +42,19 @@ def serve_slurm(cluster: Cluster) -> None:
 def _serve(cluster: Cluster, request: Request) -> None:
     names = cluster.scontrol("show", "hostnames", request.names).split()
     if request.word == RESUME:
-        failed = launch(cluster, names)
+        failed = launch(cluster, names, powered_up=True)
         for code, nodes in failed.items():
             set_down(cluster, nodes, f"(Code:{code})Failure when resuming nodes")
             launch_failed(cluster, "slurm-resume", code, nodes)
 
 
-def launch(cluster: Cluster, names: Sequence[str]) -> dict[str, list[str]]:
-    """An instance for each of these nodes. Returns those that could not be had, by EC2's code."""
+def launch(
+    cluster: Cluster, names: Sequence[str], *, powered_up: bool = False
+) -> dict[str, list[str]]:
+    """An instance for each of these nodes. Returns those that could not be had, by EC2's code.
+
+    `powered_up`: Slurm asked for them, for a job that it has given them already.
+    """
     failed: dict[str, list[str]] = {}
     for name in names:
         queue = cluster.configuration.queue_of(name)
@@ -57,14 +62,15 @@ def launch(cluster: Cluster, names: Sequence[str]) -> dict[str, list[str]]:
         if kind is None:
             failed.setdefault(NO_CAPACITY, []).append(name)
         else:
-            _launch_one(cluster, queue, name, kind)
+            _launch_one(cluster, queue, name, kind, powered_up=powered_up)
     return failed
 
 
-def _launch_one(cluster: Cluster, queue: Queue, name: str, kind: str) -> None:
+def _launch_one(cluster: Cluster, queue: Queue, name: str, kind: str, *, powered_up: bool) -> None:
     if (old := cluster.instance_of(name)) is not None:
         cluster.terminate(old)
     node = cluster.new_instance(queue.name, name, kind, spot=queue.spot)
+    node.powered_up = powered_up
     try:
         cluster.update_node(name, nodeaddr=loopback.ADDRESS, nodehostname=node.host_name)
     except (subprocess.SubprocessError, OSError):

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainyard_local.nodes.node import AWS_PROGRAM, Node
-from trainyard_local.parallelcluster.configuration import is_static
 from trainyard_local.slurm.cluster import SlurmCluster
 
 #: A daemon of the image's: started again whenever it ends, as its unit says.
@@ -39,6 +38,8 @@ class QueueNode(Node):
     interrupted_at: str = ""
     #: Its boot came to its end.
     booted: bool = False
+    #: Slurm powered it up by its ResumeProgram.
+    powered_up: bool = False
 
     @property
     def name(self) -> str:
@@ -94,7 +95,7 @@ class QueueNode(Node):
         if self.role == "Compute" and "slurmd" not in running:
             # -b: it booted now, and not when this machine did. Slurm asks that of nodes which it
             # powered up; of others it calls it an unexpected reboot.
-            booted = ["-b"] if not is_static(self.label) else []
+            booted = ["-b"] if self.powered_up else []
             self.start_daemon("slurmd", "slurmd", "-D", *booted, "-N", self.label)
 
     def restart_controller(self) -> None:

@@ -19,6 +19,8 @@ class Settings:
     power_seconds: int = 30
     #: A node that did nothing for so long is powered down (ScaledownIdletime's default).
     idle_seconds: int = 600
+    #: A node that powers down takes so long to Slurm (SuspendTimeout).
+    suspend_seconds: int = 120
     #: For so long nothing is launched of what EC2 had no capacity for.
     capacity_seconds: float = 600.0
     #: From a node's request to its slurmd (ComputeNodeBootstrapTimeout).
@@ -39,6 +41,7 @@ class Settings:
             daemon_seconds=seconds("CLUSTERMGTD", cls.daemon_seconds),
             power_seconds=int(seconds("POWER", cls.power_seconds)),
             idle_seconds=int(seconds("IDLE_NODE", cls.idle_seconds)),
+            suspend_seconds=int(seconds("SUSPEND", cls.suspend_seconds)),
             capacity_seconds=seconds("NO_CAPACITY", cls.capacity_seconds),
             bootstrap_seconds=seconds("BOOTSTRAP", cls.bootstrap_seconds),
             spot_notice_seconds=seconds("SPOT_NOTICE", cls.spot_notice_seconds),

@@ -30,7 +30,6 @@ OWN: dict[str, str | int] = {
     "BatchStartTimeout": 180,
     "KillWait": 30,
     "MessageTimeout": 60,
-    "SuspendTimeout": 120,
     "ResumeRate": 0,
     "SuspendRate": 0,
     "PrivateData": "cloud",
@@ -96,6 +95,7 @@ class PowerSavingSlurm(SlurmCluster):
             "ResumeFailProgram": str(self.home / "slurm_suspend"),
             "ResumeTimeout": power["resume"],
             "SuspendTime": power["idle"],
+            "SuspendTimeout": power["suspend"],
             **({"SuspendExcNodes": ",".join(static)} if static else {}),
         }
         lines = lines_of(settings).splitlines()

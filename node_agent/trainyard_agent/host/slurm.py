@@ -299,9 +299,14 @@ class Slurm:
         )
 
     async def jobs_named(self, name: str) -> list[str]:
-        """Ids of every job of this name that Slurm remembers, oldest first."""
-        output = await self._run("squeue", "-h", "--states=all", f"--name={name}", "-o", "%i")
-        return sorted(output.split(), key=_number)
+        """Ids of every job of this name that Slurm took and remembers, oldest first.
+
+        Of a job that it refuses since no nodes fit, it keeps a record, too.
+        """
+        output = await self._run("squeue", "-h", "--states=all", f"--name={name}", "-o", "%i|%T|%r")
+        found = (line.split("|") for line in output.splitlines())
+        taken = (one[0] for one in found if one[1:] != ["FAILED", "BadConstraints"])
+        return sorted(taken, key=_number)
 
     async def queue(self) -> str:
         """Every job that waits or holds nodes, one a line; slurm_queue.parse_queue reads it."""

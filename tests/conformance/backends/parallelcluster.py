@@ -23,6 +23,7 @@ class ParallelCluster(OnSlurm):
     settings: ClassVar[Mapping[str, str]] = {
         "TRAINYARD_LOCAL_CLUSTERMGTD_SECONDS": "1",
         "TRAINYARD_LOCAL_POWER_SECONDS": "1",
+        "TRAINYARD_LOCAL_SUSPEND_SECONDS": "3",
         "TRAINYARD_LOCAL_NO_CAPACITY_SECONDS": "5",
     }
 

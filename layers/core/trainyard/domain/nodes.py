@@ -58,22 +58,28 @@ def nodes_of(cluster: Cluster, members: NodesChanged | None, wanted: str | None)
 def usable_nodes(draft: Draft, without: set[str] | None = None) -> int:
     """Nodes left for the run.
 
-    A bad node elsewhere counts only in a cluster of one partition, or if the run was on it.
+    A bad node counts where it is of the run's partition. Where its name does not say that, it
+    counts in a cluster of one partition, or if the run was on it.
     """
     if draft.cluster is None:
         return 0
+    spec = draft.cluster.spec
     bad = {*bad_nodes(draft), *(without or set())}
-    partitions = {
-        draft.cluster.spec.partition_of(group)
-        for group in draft.cluster.spec.groups()
-        if group.role == "worker"
-    }
+    partitions = {spec.partition_of(group) for group in spec.groups() if group.role == "worker"}
     if len(partitions) > 1:
-        bad &= {
-            *draft.run.former_nodes,
-            *(node for attempt in draft.run.attempts for node in attempt.nodes),
+        used = {*draft.run.former_nodes, *_nodes_of_attempts(draft)}
+        wanted = draft.run.spec.job.partition
+        own = {node: spec.partition_of_node(node) for node in bad}
+        bad = {
+            node
+            for node, name in own.items()
+            if (node in used if name is None else wanted in (None, name))
         }
     return max(0, total_nodes(draft, draft.cluster) - len(bad))
+
+
+def _nodes_of_attempts(draft: Draft) -> set[str]:
+    return {node for attempt in draft.run.attempts for node in attempt.nodes}
 
 
 def enough_nodes(draft: Draft, without: set[str] | None = None) -> bool:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 from tests.support.facts import answering
-from tests.support.records import NOW, cluster, run
+from tests.support.parallelcluster_specs import SUBNET
+from tests.support.parallelcluster_specs import spec as parallelcluster_spec
+from tests.support.records import NOW, cluster, run, spec
 from tests.support.recovery import FIRST, LOST, NODES, ONE, SPARE, TWO, acted, evidence, fact
 
 from trainyard.domain.decisions import Decision, Draft
@@ -13,6 +15,7 @@ from trainyard.domain.facts import Book
 from trainyard.domain.nodes import enough_nodes, usable_nodes
 from trainyard.domain.records import Attempt, Run
 from trainyard.domain.recovery import decide
+from trainyard_contracts.cluster_specs import read_cluster_spec
 from trainyard_contracts.events import Fact
 
 ALICE = {"jobId": "17", "user": "alice", "nodes": [SPARE]}
@@ -171,6 +174,23 @@ def test_an_excluded_node_that_is_gone_does_not_count_against_the_others() -> No
     current = run(excluded_nodes=["ip-gone"])
     assert usable_nodes(Draft(current, Book([]), cluster(), NOW)) == 2
     assert usable_nodes(Draft(current, Book([changed(1, 5, *NODES)]), cluster(), NOW)) == 3
+
+
+def test_a_lost_node_of_another_queue_is_none_of_the_runs_and_one_of_its_own_counts_unused() -> (
+    None
+):
+    queue = {"instanceTypes": ["c5.xlarge"], "subnetIds": [SUBNET]}
+    queues = [{"name": "first", "max": 1, **queue}, {"name": "other-queue", "max": 2, **queue}]
+    made = cluster(spec=read_cluster_spec(parallelcluster_spec(queues=queues)))
+    own = spec()
+    current = run(spec=own.changed(job=own.job.changed(partition="first")))
+
+    def left(*lost: str) -> int:
+        facts = [fact(3, "NodeLost", None, 5, about=evidence(name)) for name in lost]
+        return usable_nodes(Draft(current, Book(facts), made, NOW))
+
+    assert left("other-queue-st-nodes-1", "other-queue-dy-nodes-2") == 1
+    assert left("first-st-nodes-1") == 0
 
 
 def test_a_run_that_waits_for_a_node_goes_on_when_one_of_another_name_takes_its_place() -> None:

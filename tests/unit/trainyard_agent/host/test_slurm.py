@@ -134,6 +134,19 @@ def test_a_command_that_ended_while_the_agent_stood_still_breaks_nothing(
     asyncio.run(story())
 
 
+def test_a_job_that_slurm_refused_for_want_of_nodes_is_none_of_its_jobs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """sbatch fails then, but Slurm keeps a record of the name for some minutes."""
+    answer = "8|FAILED|BadConstraints\n12|PENDING|BadConstraints\n9|FAILED|NonZeroExitCode\n"
+
+    async def answered(self: Slurm, *argv: str) -> str:
+        return answer
+
+    monkeypatch.setattr(Slurm, "_run", answered)
+    assert asyncio.run(Slurm(config(tmp_path)).jobs_named("run-1-1")) == ["9", "12"]
+
+
 def test_paths_are_quoted_in_the_batch_script(tmp_path: Path) -> None:
     nasty = config(tmp_path, python="/opt/my env/bin/python; reboot")
     text = render("exec srun @PYTHON@ -m x @ATTEMPT_DIR@", nasty, tmp_path)

@@ -37,7 +37,7 @@ def slurm(tmp_path: Path) -> PowerSavingSlurm:
     found = PowerSavingSlurm("c" * 12, tmp_path, 21000, ports=ports)
     found.write_programs()
     made = configuration(making(spec(queue={"min": 1, "max": 2})))
-    found.write(read("", made), {"interval": 30, "resume": 1800, "idle": 600})
+    found.write(read("", made), {"interval": 30, "resume": 1800, "suspend": 120, "idle": 600})
     return found
 
 

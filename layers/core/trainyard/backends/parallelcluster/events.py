@@ -15,6 +15,7 @@ from typing import Any
 
 from trainyard.domain.facts import ClusterEvent, ClusterState, LifecycleFailed
 from trainyard.ports import BackendEvent
+from trainyard_contracts.parallelcluster_queues import queue_of_node
 
 SOURCE = "aws.cloudformation"
 STACK_CHANGE = "CloudFormation Stack Status Change"
@@ -42,8 +43,6 @@ _CAUSES: Mapping[str, str] = {
     "iam-policy-errors": "the head node's role may not start them",
 }
 _SHOWN = 10
-#: Of the queue "workers": workers-st-workers-1, workers-dy-workers-2.
-_NODE = re.compile(r"^(.+)-(?:st|dy)-[a-z0-9-]+-[0-9]+$")
 
 
 def read_event(envelope: Mapping[str, Any], now: datetime) -> BackendEvent | str | None:
@@ -121,8 +120,7 @@ def _sentence(kind: str, line: Mapping[str, Any], detail: Mapping[str, Any]) -> 
 
 
 def _partitions(detail: Mapping[str, Any]) -> list[str]:
-    found = (_NODE.match(name) for name in _names(detail))
-    return sorted({one.group(1) for one in found if one is not None})
+    return sorted(set(filter(None, map(queue_of_node, _names(detail)))))
 
 
 def _failure(detail: Mapping[str, Any]) -> str:
