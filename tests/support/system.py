@@ -136,11 +136,12 @@ class System:
 
     def ended(self, run_id: str, status: str, seconds: float = 90.0) -> Json:
         """The run at its end: the expected status, a clear reason, nothing left of it."""
-        run = (
-            eventually(f"run {run_id} ends", lambda: _if_ended(self.api.run(run_id)), seconds)
-            if seconds
-            else self.api.run(run_id)
-        )
+        try:
+            if seconds:
+                eventually(f"run {run_id} ends", lambda: _if_ended(self.api.run(run_id)), seconds)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.story(run_id)}") from None
+        run = self.api.run(run_id)
         assert run["status"] == status, f"{run['status']}, not {status}\n{self.story(run_id)}"
         self.assert_closed(run)
         return dict(run)
