@@ -380,8 +380,9 @@ class Client:
         """Newest first."""
         return self._all("/v1/schedules", "schedules", {}, at_most)
 
-    def pause_schedule(self, name: str) -> Json:
-        return self._call("POST", f"/v1/schedules/{_segment(name)}:pause")
+    def pause_schedule(self, name: str, *, reason: str | None = None) -> Json:
+        query = {"reason": reason or None}
+        return self._call("POST", f"/v1/schedules/{_segment(name)}:pause", query)
 
     def resume_schedule(self, name: str) -> Json:
         return self._call("POST", f"/v1/schedules/{_segment(name)}:resume")

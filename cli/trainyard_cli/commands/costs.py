@@ -74,7 +74,7 @@ def _price(span: Json) -> str:
     if span["hourlyUsd"] is None:
         return "not known"
     source = "the price list" if span["source"] == "list" else "the spec"
-    part = "" if span["share"] == 1 else f", {span['share']:.0%} of it"
+    part = "" if span["share"] == 1 else f"; this run has {span['share']:.0%} of the nodes"
     return f"{span['hourlyUsd']:g} USD an hour by {source} of {date(span['since'])}{part}"
 
 

@@ -610,7 +610,7 @@ def print_plan(context: Context, plan: Json) -> None:
     for number, one in enumerate(plan.get("ways") or [], start=1):
         out.print(f"way {number}: {escape(one['way'])} ({_compared(one)})", soft_wrap=True)
     for backend, cannot in _cannot(plan).items():
-        out.print(f"{escape(backend)} cannot: {escape(cannot)}", soft_wrap=True)
+        out.print(f"limits of {escape(backend)}: {escape(cannot)}", soft_wrap=True)
     if plan.get("request"):
         out.print_json(data=plan["request"])
     elif plan.get("batchScript"):

@@ -88,10 +88,10 @@ def show(typer_context: typer.Context, schedule: Name) -> None:
 
 
 @schedules.command()
-def pause(typer_context: typer.Context, schedule: Name) -> None:
+def pause(typer_context: typer.Context, schedule: Name, reason: Reason = None) -> None:
     """Submit no run until the schedule is resumed; runs that are there go on."""
     context = context_of(typer_context)
-    _print(context, context.client.pause_schedule(schedule))
+    _print(context, context.client.pause_schedule(schedule, reason=reason))
 
 
 @schedules.command()

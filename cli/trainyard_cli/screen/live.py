@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -18,7 +18,16 @@ from trainyard_sdk.flows import driven
 from trainyard_sdk.following import Pace, Which, log_lines
 
 from ..problems import CliError, Unreachable
-from .output import bytes_text, counted, moment, scheduler_word, styled, table
+from .output import (
+    bytes_text,
+    counted,
+    day,
+    moment,
+    number_text,
+    scheduler_word,
+    styled,
+    table,
+)
 from .snapshot import Snapshot, Watcher
 from .words import began_with, mark
 
@@ -94,6 +103,7 @@ class _Lines:
         self._step_at = 0.0
         self._step: int | None = None
         self._noted = ""
+        self._days = _Days()
 
     def __enter__(self) -> _Lines:
         return self
@@ -107,8 +117,8 @@ class _Lines:
             self._print(words)
 
     def show(self, snapshot: Snapshot) -> None:
-        for event in snapshot.new_events:
-            self._print(event_line(event))
+        for line in self._days.lines(snapshot.new_events):
+            self._print(line)
         if (
             snapshot.step is not None
             and snapshot.step != self._step
@@ -155,8 +165,29 @@ class _Picture:
         self._live.update(picture(snapshot), refresh=True)
 
 
+class _Days:
+    """Says each day once, before its first entry: lines of a timeline have the clock only."""
+
+    def __init__(self) -> None:
+        self._said = ""
+
+    def new(self, event: Json) -> str | None:
+        """The day of an entry, if it was not said yet."""
+        its = day(event["at"])
+        if its == self._said:
+            return None
+        self._said = its
+        return its
+
+    def lines(self, events: Sequence[Json]) -> Iterator[str]:
+        for event in events:
+            if its := self.new(event):
+                yield its
+            yield event_line(event)
+
+
 def event_line(event: Json) -> str:
-    """An entry of the timeline as one line."""
+    """An entry of the timeline as one line, without its day."""
     attempt = f"[attempt {event['attempt']}] " if event.get("attempt") else ""
     return f"{moment(event['at'])}  {attempt}{event['message']}"
 
@@ -171,7 +202,7 @@ def training_line(snapshot: Snapshot) -> str:
         older = (
             "" if snapshot.sampled_step == snapshot.step else f" at step {snapshot.sampled_step}"
         )
-        parts.append(f"loss {snapshot.loss:.5f}{older}")
+        parts.append(f"loss {number_text(snapshot.loss)}{older}")
     whole = [found for found in snapshot.checkpoints if found["status"] == "whole"]
     if whole:
         parts.append(f"{counted(len(whole), 'checkpoint')}, newest at {mark(whole[0])}")
@@ -307,7 +338,10 @@ def _timeline(events: Sequence[Json], lines: int = TIMELINE_LINES) -> Renderable
     rows: list[RenderableType] = []
     if len(events) > lines:
         rows.append(Text(f"... {len(events) - lines} earlier", style="dim"))
+    days = _Days()
     for event in events[-lines:]:
+        if its := days.new(event):
+            rows.append(Text(its, style="dim"))
         # A decision is shown to its end: what was decided comes last.
         whole = event["kind"] == "decision"
         rows.append(
@@ -323,7 +357,10 @@ def _timeline(events: Sequence[Json], lines: int = TIMELINE_LINES) -> Renderable
 
 def print_timeline(console: Console, events: Sequence[Json], *, soft_wrap: bool = True) -> None:
     """The whole timeline, with reasons; `soft_wrap` leaves long lines to the terminal."""
+    days = _Days()
     for event in events:
+        if its := days.new(event):
+            console.print(Text(its, style="dim"))
         console.print(
             Text(event_line(event), style=_KINDS.get(event["kind"], "")), soft_wrap=soft_wrap
         )

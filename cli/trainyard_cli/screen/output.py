@@ -128,8 +128,33 @@ def _print(console: Console, what: Table) -> None:
 
 
 def moment(text: str | None) -> str:
-    """A time of the API as local clock time."""
-    return "-" if not text else datetime.fromisoformat(text).astimezone().strftime("%H:%M:%S")
+    """A time of the API as local clock time, where its day was said before."""
+    return "-" if not text else _here(text).strftime("%T")
+
+
+def day_moment(text: str | None) -> str:
+    """A time of the API as local date and clock time, in a column that `zoned` names."""
+    return "-" if not text else _here(text).strftime("%F %T")
+
+
+def day(text: str) -> str:
+    """The local date of a time of the API, with the zone."""
+    return _here(text).strftime("%F %Z")
+
+
+def zoned(column: str) -> str:
+    """The name of a column of times."""
+    return f"{column} ({datetime.now().astimezone():%Z})"
+
+
+def _here(text: str) -> datetime:
+    """All times by one zone: what is the zone now, also for times of last summer."""
+    return datetime.fromisoformat(text).astimezone(datetime.now().astimezone().tzinfo)
+
+
+def number_text(value: float | str | None) -> str | None:
+    """A measured number in the digits that say something; JSON has all of them."""
+    return f"{value:.6g}" if isinstance(value, float) else None if value is None else str(value)
 
 
 def ago(text: str | None) -> str:
@@ -164,7 +189,7 @@ def seconds_text(seconds: float) -> str:
 
 def date(text: str | None) -> str:
     """A time of the API as local date and clock time, with the zone."""
-    return "-" if not text else datetime.fromisoformat(text).astimezone().strftime("%F %T %Z")
+    return "-" if not text else _here(text).strftime("%F %T %Z")
 
 
 def between(start: str | None, end: str | None) -> float | None:

@@ -14,13 +14,15 @@ from .output import (
     bytes_text,
     counted,
     date,
-    moment,
+    day_moment,
+    number_text,
     out,
     print_fields,
     print_table,
     seconds_text,
     styled,
     table,
+    zoned,
 )
 from .words import began_with, labels_text, mark
 
@@ -101,7 +103,7 @@ def _progress(run: Json, checkpoints: Sequence[Json]) -> Json:
         else f"{max(steps)} (newest checkpoint)"
         if steps
         else None,
-        "loss": latest.get("loss"),
+        "loss": number_text(latest.get("loss")),
     }
 
 
@@ -120,7 +122,7 @@ def print_metrics(document: Json, console_width: int) -> None:
         {
             "attempt": last["attempt"],
             "step": last["step"],
-            "loss": losses[-1][1] if losses else None,
+            "loss": number_text(losses[-1][1]) if losses else None,
             "speed": _speed([one for one in samples if one["attempt"] == last["attempt"]]),
             "seen": date(last["at"]),
         }
@@ -178,7 +180,7 @@ def _print_attempts(run: Json) -> None:
             found["number"],
             found.get("jobId") or "-",
             escape(", ".join(found["nodes"])),
-            moment(found.get("startedAt")),
+            day_moment(found.get("startedAt")),
             began_with(found) or "-",
             found.get("outcome") or "-",
             escape(found["reason"]),
@@ -188,14 +190,14 @@ def _print_attempts(run: Json) -> None:
     if rows:
         out.print("\n[bold]Attempts[/]")
         print_table(
-            table(["#", "job", "nodes", "started", "began with", "outcome", "reason"], rows)
+            table(["#", "job", "nodes", zoned("started"), "began with", "outcome", "reason"], rows)
         )
 
 
 def _print_incidents(run: Json) -> None:
     rows = [
         (
-            moment(found["startedAt"]),
+            day_moment(found["startedAt"]),
             escape(found["cause"]),
             found["attempt"],
             escape(found.get("node") or "-"),
@@ -206,7 +208,9 @@ def _print_incidents(run: Json) -> None:
     ]
     if rows:
         out.print("\n[bold]Incidents[/]")
-        print_table(table(["at", "cause", "attempt", "node", "trains after", "reason"], rows))
+        print_table(
+            table([zoned("at"), "cause", "attempt", "node", "trains after", "reason"], rows)
+        )
 
 
 def _back_after(incident: Json) -> str:
@@ -226,9 +230,9 @@ def _print_checkpoints(checkpoints: Sequence[Json]) -> None:
             found["attempt"],
             styled(found["status"]),
             bytes_text(found["bytes"]),
-            moment(found["committedAt"]),
+            day_moment(found["committedAt"]),
         )
         for found in there
     ]
     out.print(f"\n[bold]Checkpoints[/]{f' [dim]({pruned} removed or lost)[/]' if pruned else ''}")
-    print_table(table(["step", "attempt", "state", "size", "committed"], rows))
+    print_table(table(["step", "attempt", "state", "size", zoned("committed")], rows))

@@ -27,6 +27,7 @@ from trainyard_agent.host.errors import CommandRefused
 from trainyard_agent.host.patience import patiently
 from trainyard_agent.host.s3 import S3, Listed, Location
 from trainyard_agent.host.signed_http import Refused, Unreachable
+from trainyard_contracts.amounts import size
 from trainyard_contracts.commands import INPUT_REFUSED
 from trainyard_contracts.inputs import S3Prefix
 from trainyard_contracts.trees import tree_path
@@ -90,7 +91,7 @@ class Progress:
     def words(self) -> str:
         if not self.bytes:
             return f"the objects are being listed, for {self.seconds:.0f} s"
-        there = f"{self.have / 1e9:.2f} of {self.bytes / 1e9:.2f} GB"
+        there = f"{size(self.have)} of {size(self.bytes)}"
         return f"{there} are there after {self.seconds:.0f} s"
 
 
@@ -209,8 +210,8 @@ class Copy:
         left = shutil.disk_usage(self.stage).free - SPARE_BYTES
         if listing.bytes - there > left:
             raise self._refused(
-                f"it has {listing.bytes / 1e9:.2f} GB, and the shared filesystem has room for "
-                f"{max(0, left) / 1e9:.2f} GB; make room there, or mount the bucket (mode mount)"
+                f"it has {size(listing.bytes)}, and the shared filesystem has room for "
+                f"{size(max(0, left))}; make room there, or mount the bucket (mode mount)"
             )
 
     # -- bytes ------------------------------------------------------------------------------------

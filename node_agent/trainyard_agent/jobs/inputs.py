@@ -28,6 +28,7 @@ from trainyard_agent.jobs import copying, unpacking, work
 from trainyard_agent.jobs.copying import Copy, Progress
 from trainyard_agent.jobs.unpacking import State, Unpacker, sync
 from trainyard_contracts import places
+from trainyard_contracts.amounts import counted, size
 from trainyard_contracts.base import Lenient
 from trainyard_contracts.commands import INPUT_REFUSED
 from trainyard_contracts.files import AgentConfig, BundleInput, JobBundle
@@ -443,8 +444,8 @@ def _said(place: Place) -> str:
     if known is None:
         return f"'{place.given.path}'"
     return (
-        f"'{place.given.path}' ({known.objects} objects, {known.bytes / 1e9:.2f} GB, brought in "
-        f"{known.seconds:.0f} s at {known.at:%Y-%m-%d %H:%M:%S})"
+        f"'{place.given.path}' ({counted(known.objects, 'object')}, {size(known.bytes)}, brought "
+        f"in {known.seconds:.0f} s at {known.at:%Y-%m-%d %H:%M:%S} UTC)"
     )
 
 

@@ -239,7 +239,8 @@ def _within(past: _Past, attempt: Attempt, moment: datetime) -> Cause:
     if attempt.first_step_at is None:  # a program may tell no steps at all
         if attempt.outcome in ("succeeded", "cancelled"):
             return "useful"
-        return before if attempt.ended_at is None else "recomputation"
+        tells = any(one.first_step_at is not None for one in run.attempts)
+        return before if attempt.ended_at is None or tells else "recomputation"
     if moment < attempt.first_step_at:
         return before
     for gap in past.quiet[number]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from trainyard_contracts.amounts import counted as counted  # noqa: PLC0414
+from trainyard_contracts.amounts import size as size  # noqa: PLC0414
 from trainyard_contracts.events import AttemptQueued, JobAhead, NodeEvidence
 from trainyard_contracts.people import Person
 
@@ -25,26 +27,12 @@ def because(reason: str) -> str:
     return f" Reason: {reason}" if reason else ""
 
 
-def size(count: int) -> str:
-    """Bytes in the binary unit that keeps them short, as the CLI shows them."""
-    value, unit = float(count), "B"
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if value < 1024 or unit == "TiB":
-            break
-        value /= 1024
-    return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"
-
-
 def duration(seconds: float) -> str:
     """In the unit that a person would say."""
     for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
         if seconds >= 2 * length:
             return counted(round(seconds / length), unit)
     return counted(round(seconds), "second")
-
-
-def counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def mark(step: int, counted: bool) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime, timezone
 from typing import Annotated, get_args
@@ -68,7 +69,19 @@ def in_utc(given: datetime) -> datetime:
         ) from None
 
 
-Moment = Annotated[AwareDatetime, AfterValidator(in_utc)]
+def with_zone(given: str) -> datetime:
+    """The time that a text says; pydantic's own words do not show what would be right.
+
+    Raises ValueError.
+    """
+    with contextlib.suppress(ValueError):
+        found = datetime.fromisoformat(given)
+        if found.tzinfo is not None:
+            return found
+    raise ValueError("must be a time with its zone, such as 2026-11-24T08:00:00Z")
+
+
+Moment = Annotated[AwareDatetime, BeforeValidator(with_zone), AfterValidator(in_utc)]
 Since = Annotated[
     Moment | None,
     Query(description="only what was created at this time (RFC 3339) or later"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Annotated, Literal
@@ -24,7 +23,7 @@ from trainyard.domain.records import Cluster, Run
 from trainyard.http.answers import answer, documented
 from trainyard.http.callers import asking
 from trainyard.http.filesystem_views import FilesystemView
-from trainyard.http.filters import in_utc
+from trainyard.http.filters import in_utc, with_zone
 from trainyard.http.identifiers import (
     ClusterPath,
     FilesystemPath,
@@ -275,19 +274,10 @@ def _since(ports: Ports, given: str | None) -> datetime:
         now = ports.clock.now().replace(minute=0, second=0, microsecond=0)
         return now - timedelta(days=_DAYS)
     try:
-        return in_utc(_with_zone(given))
+        return in_utc(with_zone(given))
     except ValueError as mistake:
         words = str(mistake)
         raise InvalidRequest(f"since: {words}", errors=[FieldError("since", words)]) from None
-
-
-def _with_zone(given: str) -> datetime:
-    """Raises ValueError."""
-    with contextlib.suppress(ValueError):
-        found = datetime.fromisoformat(given)
-        if found.tzinfo is not None:
-            return found
-    raise ValueError("must be a time with its zone, such as 2026-11-24T08:00:00Z")
 
 
 def _known(spec: ShareSpec) -> list[str]:

@@ -137,6 +137,12 @@ def test_a_program_that_tells_no_step_is_useful_if_it_ended_well() -> None:
     assert lines(run(attempts=[ill]), [priced(0)], 100) == {"start": 5, "recomputation": 95}
 
 
+def test_of_a_program_that_tells_steps_an_attempt_that_died_before_its_first_trained_none() -> None:
+    attempts = [trained(1, 0, 5, None, 100), trained(2, 110, 115, 120, 200)]
+    found = lines(run(attempts=attempts), [priced(0)], 200)
+    assert found == {"start": 100, "restart": 20, "useful": 80}
+
+
 def test_a_price_that_is_not_known_is_no_zero() -> None:
     facts = [priced(0), priced(50, None)]
     spells = costs.spells(run(), facts, at(100))

@@ -45,6 +45,21 @@ def entries(client: Client, **query: str) -> list[dict[str, Any]]:
     return list(answer.json["entries"])
 
 
+def test_the_same_key_of_two_people_is_two_keys(held: Client) -> None:
+    key = {"Idempotency-Key": "nightly"}
+    swept: dict[str, Any] = {"run": spec(), "parameters": [{"lr": "0.1"}]}
+    swept["run"]["job"]["arguments"] = ["--lr", "{lr}"]
+    for path, body in (("/v1/runs", spec()), ("/v1/arrays", swept)):
+        first, again = (held.post(path, body, headers=key) for _ in range(2))
+        other = held.of(BOB).post(path, body, headers=key)
+        assert [first.status, again.status, other.status] == [202] * 3, other.text
+        assert first.json["id"] == again.json["id"] != other.json["id"]
+        assert other.json["createdBy"]["name"] == "bob"
+    changed = held.of(BOB).post("/v1/runs", {**spec(), "name": "other"}, headers=key)
+    is_a_problem(changed, 409, "idempotency-conflict")
+    assert held.of(ADMIN).post("/v1/runs", {**spec(), "name": "x"}, headers=key).status == 202
+
+
 def test_a_run_says_who_submitted_it_and_who_cancelled_it(held: Client, world: World) -> None:
     run = submitted(held)
     shown = held.get(f"/v1/runs/{run}").json

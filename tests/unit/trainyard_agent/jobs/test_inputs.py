@@ -71,7 +71,7 @@ def test_a_copy_is_found_in_the_working_directory_at_each_attempt(tmp_path: Path
     found = work(tmp_path) / "data/corpus"
     assert (found / "train/a.txt").read_bytes() == b"first\n"
     assert (found / "b.txt").read_bytes() == b"second\n"
-    assert "'data/corpus' (2 objects, 0.00 GB, brought in " in parts.words(
+    assert "'data/corpus' (2 objects, 13 B, brought in " in parts.words(
         asked(copied("data"))
     ).replace("'data'", "'data/corpus'")
     before = list(s3.fetched)
@@ -250,7 +250,7 @@ def test_data_that_were_uploaded_are_unpacked_with_links_and_empty_directories(
     found = work(tmp_path) / "data"
     assert (found / "latest/b.txt").read_bytes() == b"text\n"
     assert sorted(path.name for path in found.iterdir()) == ["a", "latest", "none"]
-    assert "1 objects" in parts.words(asked(one))
+    assert "1 object, " in parts.words(asked(one))
 
 
 def test_a_mounted_bucket_is_found_by_a_link_and_nothing_is_copied(

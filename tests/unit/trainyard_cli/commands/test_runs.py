@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -101,8 +102,27 @@ def test_pruned_checkpoints_are_counted_and_not_listed(
     shown = out.partition("Checkpoints")[2].splitlines()
     assert shown[0] == " (2 removed or lost)"
     assert [line.split()[:3] for line in shown[2:]] == [["50", "1", "whole"], ["40", "1", "whole"]]
+    committed = datetime.fromisoformat(T).astimezone()
+    assert all(line.endswith(f"{committed:%F %T}") for line in shown[2:])
+    assert shown[1].endswith(f"committed ({committed:%Z})")
     assert "2 checkpoints, newest at step 50" in live.training_line(
         Snapshot(a_run(), checkpoints=found)
+    )
+
+
+def test_a_loss_is_shown_in_the_digits_that_say_something(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]
+) -> None:
+    run = a_run()
+    run["latest"] = {"step": 7, "loss": 0.010267732664942741, "at": T}
+    api.answers |= {
+        f"GET /v1/runs/{RUN}": (200, run),
+        f"GET /v1/runs/{RUN}/checkpoints": (200, {"checkpoints": []}),
+    }
+    assert "0.0102677\n" in trainyard("run", "show", RUN)[1]
+    assert "0.010267732664942741" in trainyard("run", "show", RUN, "--json")[1]
+    assert "loss 1.2e-07" in live.training_line(
+        Snapshot({**run, "latest": {"step": 7, "loss": 1.2e-7}})
     )
 
 
@@ -200,7 +220,7 @@ def test_a_dry_run_compares_ways_by_prices_zones_and_what_their_backends_cannot_
         "way 1: ml.p5.48xlarge (2.00 USD an hour, 6.00 USD the run, 48.00 USD at most, "
         "in us-east-1a or us-east-1b) way 2: training-job: ml.p5.48xlarge (price not known)"
     ) in said
-    assert said.count("training-job cannot: No spares.") == 1
+    assert said.count("limits of training-job: No spares.") == 1
     assert "hyperpod cannot" not in said
 
 
@@ -277,7 +297,7 @@ def test_a_run_is_shown_with_its_end_its_incidents_and_where_its_results_lie(
     assert lines["lies at"].endswith("s3://bucket/clusters/c/runs/r/export/")
     assert lines["get it"].endswith(f"trainyard run download {RUN}")
     (row,) = [line for line in out.splitlines() if "node-lost" in line]
-    assert row.split()[1:5] == ["node-lost", "1", "ip-127-0-0-2", "2.5"]
+    assert row.split()[2:6] == ["node-lost", "1", "ip-127-0-0-2", "2.5"]
     assert row.endswith("its agent fell silent")
 
 

@@ -114,3 +114,11 @@ def test_schedules_are_listed_shown_paused_resumed_and_deleted(
         code, out, _ = trainyard("schedule", *arguments)
         assert code == 0
         assert word in out
+
+
+def test_a_pause_carries_its_reason(api: FakeApi, trainyard: Command) -> None:
+    api.answers["POST /v1/schedules/nightly:pause"] = (200, a_schedule(status="Paused"))
+    assert trainyard("schedule", "pause", "nightly", "--reason", "no budget")[0] == 0
+    assert api.requests[-1]["query"] == {"reason": "no budget"}
+    assert trainyard("schedule", "pause", "nightly")[0] == 0
+    assert api.requests[-1]["query"] == {}

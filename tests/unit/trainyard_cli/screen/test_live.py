@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,7 @@ def test_watching_tells_each_line_once_and_ends_as_the_run_does(
     got, out, _ = trainyard("run", "submit", spec, "--watch")
     assert got == code
     assert [out.count(f"message {number}") for number in range(3)] == [1, 1, 1]
-    assert "attempt 1, step 41, loss 0.25000, 1 checkpoint, newest at step 40" in out
+    assert "attempt 1, step 41, loss 0.25, 1 checkpoint, newest at step 40" in out
     assert "agent linked, Slurm idle, CPU 55%, memory 1.0 GiB of 4.0 GiB" in out
     assert f"run {RUN} {status}: because" in out
 
@@ -69,7 +70,7 @@ def test_a_checkpoint_shows_progress_between_two_samples() -> None:
         {"step": 500, "attempt": 0, "status": "whole"},
     ]
     line = live.training_line(Snapshot(a_run(), checkpoints=checkpoints))
-    assert line == "attempt 1, step 95, loss 0.25000 at step 41, 2 checkpoints, newest at step 95"
+    assert line == "attempt 1, step 95, loss 0.25 at step 41, 2 checkpoints, newest at step 95"
 
 
 def test_watching_outlives_an_api_that_is_away_for_a_moment(
@@ -188,3 +189,27 @@ def test_what_was_written_before_is_found_wherever_the_tail_begins(
     before: str, now: str, known: int
 ) -> None:
     assert overlap(before, now) == known
+
+
+def test_a_timeline_says_each_day_once_with_its_zone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        events = [
+            {**an_event(number, f"message {number}"), "at": at}
+            for number, at in enumerate(
+                ("2026-11-27T14:59:59Z", "2026-11-27T15:00:00Z", "2026-11-27T15:00:01Z")
+            )
+        ]
+        console = Console(file=io.StringIO(), width=100)
+        live.print_timeline(console, events)
+        assert console.file.getvalue().splitlines() == [  # type: ignore[attr-defined]
+            "2026-11-27 JST",
+            "23:59:59  [attempt 1] message 0",
+            "2026-11-28 JST",
+            "00:00:00  [attempt 1] message 1",
+            "00:00:01  [attempt 1] message 2",
+        ]
+    finally:
+        monkeypatch.undo()
+        time.tzset()

@@ -96,13 +96,19 @@ class OnBehalf:
         """Raises Forbidden for one who has no role here."""
         _raised(refusal_to_read(self._ports.config.roles, self._by))
 
+    def _own(self, idempotency_key: str | None) -> str | None:
+        """The key among this person's: what another one made by the same key is not theirs."""
+        return None if idempotency_key is None else f"{self._by.id}/{idempotency_key}"
+
     # Runs
 
     def submit_run(self, spec: RunSpec, *, idempotency_key: str | None) -> Run:
         return self._made(
             "run.submit",
             f"run/{spec.name}",
-            lambda: submit_run(self._ports, spec, idempotency_key=idempotency_key, by=self._by),
+            lambda: submit_run(
+                self._ports, spec, idempotency_key=self._own(idempotency_key), by=self._by
+            ),
             lambda run: f"run/{run.id}",
             priority=spec.priority,
         )
@@ -150,7 +156,9 @@ class OnBehalf:
         return self._made(
             "array.submit",
             f"array/{spec.run.name}",
-            lambda: submit_array(self._ports, spec, idempotency_key=idempotency_key, by=self._by),
+            lambda: submit_array(
+                self._ports, spec, idempotency_key=self._own(idempotency_key), by=self._by
+            ),
             lambda array: f"array/{array.id}",
             priority=spec.run.priority,
         )
@@ -209,7 +217,9 @@ class OnBehalf:
         return self._made(
             "cluster.create",
             f"cluster/{spec.name}",
-            lambda: create_cluster(self._ports, spec, idempotency_key=idempotency_key, by=self._by),
+            lambda: create_cluster(
+                self._ports, spec, idempotency_key=self._own(idempotency_key), by=self._by
+            ),
             lambda cluster: f"cluster/{cluster.name}",
         )
 
@@ -217,7 +227,7 @@ class OnBehalf:
         return self._made(
             "cluster.adopt",
             f"cluster/{spec.named}",
-            lambda: adopt_cluster(self._ports, spec, idempotency_key, by=self._by),
+            lambda: adopt_cluster(self._ports, spec, self._own(idempotency_key), by=self._by),
             lambda cluster: f"cluster/{cluster.name}",
         )
 
@@ -298,7 +308,7 @@ class OnBehalf:
             "filesystem.create",
             f"filesystem/{spec.name}",
             lambda: create_filesystem(
-                self._ports, spec, idempotency_key=idempotency_key, by=self._by
+                self._ports, spec, idempotency_key=self._own(idempotency_key), by=self._by
             ),
             lambda filesystem: f"filesystem/{filesystem.name}",
         )

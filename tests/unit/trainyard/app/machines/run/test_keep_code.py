@@ -290,11 +290,11 @@ def waiting() -> Story:
 def test_a_submission_waits_for_data_as_long_as_it_takes_and_says_so_ever_more_seldom() -> None:
     story = waiting()
     for minute in range(33):
-        words = f"inputs.0: {minute}.00 of 99.00 GB are there after {60 * minute} s"
+        words = f"inputs.0: {minute}.0 GiB of 99.0 GiB are there after {60 * minute} s"
         answers(story, {"error": "fetching", "message": words})
         assert submit(story) == {"submitted": False}
         story.world.clock.tick(60)
-    said = [line for line in story.said.splitlines() if "GB are there" in line]
+    said = [line for line in story.said.splitlines() if "GiB are there" in line]
     assert len(said) == 7
     story.world.commands.answer = story.agent
     assert submit(story)["submitted"]
@@ -313,7 +313,7 @@ def test_data_that_the_nodes_cannot_have_end_the_run_with_the_agents_sentence() 
 def test_what_was_brought_is_said_with_the_submission() -> None:
     story = waiting()
     del story.world.runs.entries[story.run_id]["status-submitted-1"]
-    words = "'data' (2 objects, 0.01 GB, brought in 3 s)"
+    words = "'data' (2 objects, 9.5 MiB, brought in 3 s)"
     answers(story, {"jobId": "7", "state": "submitted", "attempt": 1, "inputs": words}, 0)
     assert submit(story)["submitted"]
     assert f"It reads {words}." in story.said
