@@ -13,6 +13,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "audit": ("audit --since 2d --what run.cancel", "audit --who ann --limit 10"),
     "doctor": ("doctor trainyard.yaml",),
     "first-light": ("first-light",),
+    "mcp": ("mcp", "mcp --allow-actions"),
     "run submit": (
         "run submit trainyard.yaml --watch",
         "run submit trainyard.yaml --set job.nodes=4 --env LR=0.1 -- --epochs 3",

@@ -24,6 +24,7 @@ from .commands.data import data
 from .commands.filesystems import filesystems
 from .commands.local import faults, local
 from .commands.local_people import users
+from .commands.mcp import mcp
 from .commands.people import add_share, audit, whoami
 from .commands.results import download, outputs
 from .commands.runs import app as runs
@@ -71,6 +72,7 @@ app.command()(audit)
 app.command()(costs)
 app.command()(doctor)
 app.command()(first_light)
+app.command()(mcp)
 examples.add_to(app)
 
 

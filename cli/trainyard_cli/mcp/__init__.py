@@ -1,0 +1,1 @@
+"""What programs that speak the Model Context Protocol may ask of Trainyard, on stdin and stdout."""
