@@ -134,6 +134,17 @@ def test_every_import_rule_is_kept(workspace: Path) -> None:
             "changes go through what a person may do",
         ),
         (
+            "layers/core/trainyard/chat/commands.py",
+            "import trainyard.app.runs.cancel_run",
+            "changes go through what a person may do",
+        ),
+        ("layers/core/trainyard/chat/__init__.py", "import trainyard.http", "control plane layers"),
+        (
+            "layers/core/trainyard/chat/front/__init__.py",
+            "import pydantic",
+            "what Slack waits for needs the standard library only",
+        ),
+        (
             "layers/core/trainyard/app/runs/__init__.py",
             "import trainyard.app.machines.inputs",
             "rooms of the use cases",

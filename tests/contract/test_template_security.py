@@ -344,7 +344,7 @@ def test_every_function_has_a_role_and_a_log_group_of_its_own() -> None:
     functions = _of_type("AWS::Serverless::Function").values()
     roles = [function["Role"]["Fn::GetAtt"][0] for function in functions]
     groups = [function["LoggingConfig"]["LogGroup"]["Ref"] for function in functions]
-    assert len(set(roles)) == len(set(groups)) == len(roles) == 4
+    assert len(set(roles)) == len(set(groups)) == len(roles) == 6
     for role, group in zip(roles, groups, strict=True):
         (own,) = [s for s in _policies_of(role) if s["Sid"] == "OwnLog"]
         assert own["Resource"] == {"Fn::Sub": f"${{{group}.Arn}}"}
@@ -434,6 +434,60 @@ def test_no_deployment_is_tagged_with_the_name_of_another_stack() -> None:
             "parameters"
         ]
     )
+
+
+def test_nothing_of_slack_is_there_unless_its_signing_secret_is_named() -> None:
+    named = {name for name in RESOURCES if name.startswith("Slack")}
+    assert len(named) == 7
+    for name in named:
+        assert RESOURCES[name]["Condition"] == "HasSlack", name
+    assert TEMPLATE["Parameters"]["SlackSigningSecretArn"]["Default"] == ""
+    whole = json.dumps(
+        {name: one for name, one in RESOURCES.items() if name not in named}
+    ) + json.dumps(TEMPLATE["Outputs"])
+    assert '"Slack' not in whole, "a stack without Slack would refer to what is not there"
+
+
+def test_what_slack_waits_for_reads_one_secret_and_sends_events_of_slack_alone() -> None:
+    secret, queue = [s for s in _policies_of("SlackRole") if s["Sid"] != "OwnLog"]
+    assert secret["Action"] == "secretsmanager:GetSecretValue"
+    assert secret["Resource"] == {"Ref": "SlackSigningSecretArn"}
+    assert queue["Action"] == "events:PutEvents"
+    assert queue["Condition"] == {"StringEquals": {"events:source": "trainyard.slack"}}
+    may = [s for role in ("NodeBoundary",) for s in _boundary(role)]
+    sources = [s["Condition"] for s in may if "events:PutEvents" in _list(s["Action"])]
+    assert sources == [{"StringEquals": {"events:source": "trainyard.agent"}}]
+
+
+def _boundary(name: str) -> list[dict[str, Any]]:
+    statements: list[dict[str, Any]] = RESOURCES[name]["Properties"]["PolicyDocument"]["Statement"]
+    return statements
+
+
+@pytest.mark.parametrize(("key", "verdict"), [("slack#1", "allow"), ("run#1", "implicit-deny")])
+def test_the_worker_of_slack_writes_which_requests_it_answered_and_nothing_else(
+    key: str, verdict: str
+) -> None:
+    changing = [
+        (statement["Sid"], action)
+        for statement in _policies_of("SlackWorkerRole")
+        for action in _list(statement["Action"])
+        if not re.search(r":(Get|BatchGet|Query|Describe|List)", action)
+    ]
+    assert changing == [
+        ("OwnLog", "logs:CreateLogStream"),
+        ("OwnLog", "logs:PutLogEvents"),
+        ("AnsweredRequests", "dynamodb:PutItem"),
+        ("ParallelClusterNodes", "execute-api:Invoke"),  # of methods GET
+    ]
+    (writes,) = [s for s in _policies_of("SlackWorkerRole") if s["Sid"] == "AnsweredRequests"]
+    statement = {**writes, "Resource": "*"}
+    found = policies.evaluate(
+        [{"Statement": [statement]}], "dynamodb:PutItem", "t", {"dynamodb:leadingkeys": [key]}
+    )
+    assert found == verdict
+    (api,) = [s for s in _policies_of("SlackWorkerRole") if s["Sid"] == "ParallelClusterNodes"]
+    assert api["Resource"]["Fn::Sub"][0].endswith(":${Id}/*/GET/*")
 
 
 @pytest.mark.parametrize("event", ["AgentEvents", "ClusterEvents"])

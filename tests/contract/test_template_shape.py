@@ -62,7 +62,7 @@ def test_every_setting_of_the_functions_is_given(translated: dict[str, Any]) -> 
         for r in translated["Resources"].values()
         if r["Type"] == "AWS::Lambda::Function"
     ]
-    assert len(functions) == 4
+    assert len(functions) == 6
     for function in functions:
         assert set(function["Environment"]["Variables"]) >= SETTINGS
 
@@ -82,6 +82,8 @@ def test_functions_stop_before_their_callers_give_up() -> None:
         "StepsFunction": 120,
         "OnFactFunction": 30,
         "SweepFunction": 60,
+        "SlackFunction": 5,
+        "SlackWorkerFunction": 30,
     }
 
 
@@ -93,7 +95,8 @@ def test_what_unpacks_a_cluster_gets_the_node_layers_and_nothing_else_does() -> 
             if name in {"ApiFunction", "StepsFunction"}
             else set()
         )
-        assert layers == {"ContractsLayer", "CoreLayer"} | bundles, name
+        own = {"CoreLayer"} if name == "SlackFunction" else {"ContractsLayer", "CoreLayer"}
+        assert layers == own | bundles, name
 
 
 @pytest.mark.parametrize("layer", ["ContractsLayer", "CoreLayer"])
@@ -163,13 +166,19 @@ def test_layer_requirements_hold_packages_only(layer: str) -> None:
         assert re.match(r"^[A-Za-z][A-Za-z0-9-]*(\[[a-z,]+\])?[<>=!~0-9.,]*$", line), line
 
 
-def test_the_only_route_asks_for_a_signature(translated: dict[str, Any]) -> None:
+def test_every_route_asks_for_a_signature_but_that_which_slack_signs(
+    translated: dict[str, Any],
+) -> None:
     (api,) = [
         r["Properties"]["Body"]
         for r in translated["Resources"].values()
         if r["Type"] == "AWS::ApiGatewayV2::Api"
     ]
-    assert list(api["paths"]) == ["/v1/{proxy+}"]
+    assert sorted(api["paths"]) == ["/slack/commands", "/v1/{proxy+}"]
+    condition, slack, nothing = api["paths"]["/slack/commands"]["Fn::If"]
+    assert (condition, nothing) == ("HasSlack", {"Ref": "AWS::NoValue"})
+    assert list(slack) == ["post"]
+    assert slack["post"]["Fn::If"][1]["security"] == [{"NONE": []}]
     (method,) = [
         value
         for key, value in api["paths"]["/v1/{proxy+}"].items()
@@ -210,7 +219,7 @@ def test_facts_come_from_agents_on_our_bus_and_from_aws_on_the_default_bus(
     ]
     ours = [one["EventPattern"] for one in rules if one.get("EventBusName") == {"Ref": "Bus"}]
     aws = [one["EventPattern"] for one in rules if "EventBusName" not in one]
-    assert ours == [{"source": ["trainyard.agent"]}]
+    assert ours == [{"source": ["trainyard.agent"]}, {"source": ["trainyard.slack"]}]
     assert sorted(aws, key=str) == [
         {
             "source": ["aws.cloudformation"],
@@ -279,6 +288,9 @@ def test_every_parameter_has_a_default_and_a_description() -> None:
         "Viewers",
         "AuditDays",
         "AlarmEmail",
+        "SlackSigningSecretArn",
+        "SlackPeopleArn",
+        "SlackHooks",
     }
     assert all(
         {"Default", "Description"} <= set(parameter)
@@ -296,6 +308,12 @@ def test_every_parameter_has_a_default_and_a_description() -> None:
         ),
         ("SecurityGroupIds", ["", "sg-0a1b", "sg-0a,sg-0b"], ["subnet-1", "sg-0a;sg-0b"]),
         ("AlarmEmail", ["", "a@b.org"], ["a", "a@b", "a b@c.org"]),
+        (
+            "SlackSigningSecretArn",
+            ["", "arn:aws:secretsmanager:eu-west-1:111122223333:secret:slack-aBcDeF"],
+            ["slack", "arn:aws:ssm:eu-west-1:111122223333:parameter/slack"],
+        ),
+        ("SlackHooks", ["https://hooks.slack.com/"], ["", "https://hooks.slack.com", "ftp://x/"]),
     ],
 )
 def test_parameters_refuse_what_could_not_work(

@@ -1,10 +1,14 @@
-"""Two people, an admin and one who left, on a local cloud: by their keys, and by nothing else."""
+"""Two people, an admin and one who left, on a local cloud: by their keys, and by nothing else.
+
+In Slack they are who the list of its people says.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +21,8 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 from tests.support.repository import ROOT
+from tests.support.slack import SECRET, WHO, LocalSlack, command, local_slack, signed
+from tests.support.slack_chat import words
 from tests.support.spec_parts import cluster_spec
 from tests.support.system import ENDED, eventually, light_job
 
@@ -26,17 +32,31 @@ from trainyard_sdk.client import Client
 from trainyard_sdk.connection import LOCAL_USER
 
 ACCOUNT = "123456789012"
+_SECRET = f"arn:aws:secretsmanager:us-east-1:{ACCOUNT}:secret:"
 PARAMETERS = {
     "HeartbeatSeconds": "2",
     "Admins": f"arn:aws:iam::{ACCOUNT}:user/local,arn:aws:iam::{ACCOUNT}:role/lead",
+    "SlackSigningSecretArn": f"{_SECRET}slack-signing",
+    "SlackPeopleArn": f"{_SECRET}slack-people",
 }
 
 
 @pytest.fixture(scope="module")
-def state_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def slack() -> Iterator[LocalSlack]:
+    """Where a workspace takes answers."""
+    with local_slack() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def state_dir(tmp_path_factory: pytest.TempPathFactory, slack: LocalSlack) -> Iterator[Path]:
     """Of a local cloud whose owner and whose role `lead` are the admins."""
     found = tmp_path_factory.mktemp("people")
-    control.up(found, 0, ROOT / "template.yaml", PARAMETERS)
+    control.up(found, 0, ROOT / "template.yaml", {**PARAMETERS, "SlackHooks": slack.url})
+    secrets = aws(found, "secretsmanager")
+    secrets.create_secret(Name="slack-signing", SecretString=SECRET)
+    alice = {WHO: f"arn:aws:iam::{ACCOUNT}:user/alice"}
+    secrets.create_secret(Name="slack-people", SecretString=json.dumps(alice))
     try:
         yield found
     finally:
@@ -231,3 +251,56 @@ def test_a_wrong_signature_an_unknown_key_and_an_inactive_one_are_refused(
     answer = signed_get(state_dir, "/v1/whoami", Credentials(key, secret))
     assert answer.status_code == 403
     assert "not authorized" in answer.json()["message"]
+
+
+def typed(state_dir: Path, slack: LocalSlack, text: str, **changes: str) -> str:
+    """What a person reads who types this after `/trainyard`; the answer comes once."""
+    name = f"{len(slack.taken)}-answer"
+    body = command(text=text, trigger_id=name, response_url=slack.response_url(name), **changes)
+    for _ in range(2):  # as Slack repeats what it believes to be lost
+        answer = posted(state_dir, body, signed(body, time.time()))
+        assert (answer.status_code, answer.text) == (200, "")
+    eventually(f"the answer to '{text}'", lambda: slack.answers(name))
+    (message,) = slack.answers(name)
+    return words(message)
+
+
+def posted(state_dir: Path, body: bytes, headers: dict[str, str]) -> httpx.Response:
+    address = local(state_dir)["apiUrl"] + "/slack/commands"
+    return httpx.post(address, content=body, headers=headers, trust_env=False, timeout=60)
+
+
+def test_in_slack_a_person_asks_as_who_the_list_says_and_nobody_else_reads_anything(
+    state_dir: Path, slack: LocalSlack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice = client_of(state_dir, "alice", monkeypatch)
+    job = light_job(steps=1000, seconds=0.5)
+    spec = cluster_spec("asked", workers=1)
+    run = alice.submit_run({"name": "asked", "cluster": {"spec": spec}, "job": job})["id"]
+    try:
+        cluster = eventually(
+            "AWS has its cluster",
+            lambda: (found := alice.run(run))["clusterGeneration"] and found["clusterName"],
+        )
+        assert run in typed(state_dir, slack, "runs")
+        assert run in typed(state_dir, slack, "runs mine")
+        assert "asked: " in typed(state_dir, slack, f"show {run}")
+        assert "Cost of asked" in typed(state_dir, slack, "cost latest")
+        assert f"*{cluster}*" in typed(state_dir, slack, "clusters")
+        assert f"Nodes of {cluster}" in typed(state_dir, slack, f"nodes {cluster}")
+        assert "`/trainyard show RUN`" in typed(state_dir, slack, "")
+        for text in ("runs", f"show {run}"):
+            said = typed(state_dir, slack, text, user_id="U0STRANGER")
+            assert "Trainyard does not know you yet" in said
+            assert run not in said
+    finally:
+        alice.cancel_run(run)
+    body = command(response_url=slack.response_url("forged"))
+    for headers in (
+        signed(body, time.time(), "another secret"),
+        signed(body, time.time() - 600),
+        {"content-type": "application/x-www-form-urlencoded"},
+    ):
+        assert posted(state_dir, body, headers).status_code == 401
+    assert slack.answers("forged") == []
+    eventually("the run ends", lambda: alice.run(run)["status"] in ENDED)

@@ -61,6 +61,10 @@ class Settings:
     viewers: tuple[str, ...] = ("*",)
     #: entries of the audit list are kept so long
     audit_days: int = 400
+    #: the secret with the list of Slack's people; '' where there is none
+    slack_people: str = ""
+    #: what every response_url of Slack begins with
+    slack_hooks: str = "https://hooks.slack.com/"
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Settings:
@@ -93,6 +97,8 @@ class Settings:
             members=_patterns(env, "MEMBERS"),
             viewers=_patterns(env, "VIEWERS"),
             audit_days=_days(env, "AUDIT_DAYS", 400),
+            slack_people=env.get("SLACK_PEOPLE", "").strip(),
+            slack_hooks=env.get("SLACK_HOOKS", "").strip() or cls.slack_hooks,
         )
 
 

@@ -12,12 +12,34 @@ from trainyard.settings import Settings
 
 if TYPE_CHECKING:
     from trainyard.aws.executions import Machine
+    from trainyard.chat.worker import Chat
 
 
 @cache
 def ports() -> Ports:
     """Everything a use case may reach, built once a process. Raises settings.MissingSetting."""
     return build(Settings.from_env())
+
+
+@cache
+def chat() -> Chat:
+    """What answering Slack needs besides. Raises settings.MissingSetting."""
+    from trainyard.aws.clients import Lazy
+    from trainyard.aws.clock import SystemClock
+    from trainyard.aws.secrets import SecretKeys
+    from trainyard.aws.slack_requests import TableClaims
+    from trainyard.aws.table import Table
+    from trainyard.chat.replies import ResponseUrls
+    from trainyard.chat.worker import Chat
+
+    settings = Settings.from_env()
+    table = Table(Lazy("dynamodb", settings.region), settings.table_name)
+    secrets = SecretKeys(Lazy("secretsmanager", settings.region), settings.stage)
+
+    def people() -> str | None:
+        return secrets.read(settings.slack_people) if settings.slack_people else None
+
+    return Chat(TableClaims(table, SystemClock()), ResponseUrls(settings.slack_hooks), people)
 
 
 def build(settings: Settings) -> Ports:

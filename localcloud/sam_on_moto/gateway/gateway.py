@@ -158,9 +158,9 @@ def _route(path: str, method: str, operation: Mapping[str, Any]) -> Route:
     if integration.get("payloadFormatVersion", "2.0") != "2.0":
         raise ValueError(f"route {path}: the local gateway speaks payload format 2.0 only")
     authorizers = {name for entry in operation.get("security", []) for name in entry}
-    if authorizers - {"AWS_IAM"}:
+    if authorizers - {"AWS_IAM", "NONE"}:  # SAM's word for a route that asks nothing
         raise ValueError(
-            f"route {path}: the local gateway authorizes with AWS_IAM only, "
+            f"route {path}: the local gateway authorizes with AWS_IAM or NONE, "
             f"not {sorted(authorizers)}"
         )
     name = "ANY" if method.startswith("x-") else method.upper()

@@ -241,11 +241,25 @@ def _keys(
             "events:source": sorted({e.get("Source", "") for e in entries}),
             "events:detail-type": sorted({e.get("DetailType", "") for e in entries}),
         }
+    if service == "dynamodb" and action == "PutItem":
+        return _leading_keys(parameters, account)
     if service == "iam" and parameters.get("RoleName"):
         boundary = parameters.get("PermissionsBoundary") or _boundary_of(
             parameters["RoleName"], account
         )
         return {"iam:permissionsboundary": boundary} if boundary else {}
+    return {}
+
+
+def _leading_keys(parameters: Mapping[str, Any], account: str) -> dict[str, str | list[str]]:
+    """The partition key of the item that is written; of other operations nobody asks here."""
+    from moto.dynamodb.models import dynamodb_backends
+
+    name = str(parameters.get("TableName", "")).rsplit("/", maxsplit=1)[-1]
+    for backend in dynamodb_backends[account].values():
+        if (table := backend.tables.get(name)) is not None:
+            value = parameters.get("Item", {}).get(table.hash_key_attr, {})
+            return {"dynamodb:leadingkeys": [str(part) for part in value.values()]}
     return {}
 
 

@@ -20,6 +20,7 @@
     wait#<owner>      wait                       a machine's task token
     audit#<month>     <at>#<entry id>            who changed what, TTL
     audit-id#<id>     once                       makes the same entry id a no-op, TTL
+    slack#<sha256>    request                    a request of Slack, until when in hand, TTL
 
 The index has these keys:
 

@@ -1,0 +1,119 @@
+"""What a person may ask in Slack: each command reads by the use cases that the API reads by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from trainyard.app.clusters.list_nodes import list_nodes
+from trainyard.app.runs.find_run import find_run
+from trainyard.app.runs.run_costs import costs_of
+from trainyard.app.runs.show_run import show_run
+from trainyard.chat.blocks import Message, escaped, message
+from trainyard.chat.cluster_words import cluster_list, node_list
+from trainyard.chat.run_words import cost_page, run_list, run_page
+from trainyard.domain.listing import Wanted
+from trainyard.domain.records import Run
+from trainyard.ports import Ports
+from trainyard_contracts.people import Person
+
+#: Runs and clusters of one answer.
+MOST_LISTED = 15
+#: A page of a filtered list may have few of it; so many are read for one answer.
+_PAGES = 5
+
+
+class Usage(Exception):
+    """The words are no command; the text says what would be one."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """`given` is what the help shows behind its word."""
+
+    given: str
+    does: str
+    run: Callable[[Ports, Person, list[str]], Message]
+
+
+def said(ports: Ports, person: Person, text: str, name: str) -> Message:
+    """The answer to what follows `/trainyard`. Raises what the use cases do."""
+    words = _plain(text).split()
+    command = COMMANDS.get(words[0].lower()) if words else COMMANDS["help"]
+    if command is None:
+        return help_page(f"There is no command '{escaped(words[0], 100)}'.", name)
+    try:
+        return command.run(ports, person, words[1:])
+    except Usage as usage:
+        return help_page(str(usage), name)
+
+
+def _plain(text: str) -> str:
+    """Slack escapes what people type."""
+    return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+
+
+def _runs(ports: Ports, person: Person, words: list[str]) -> Message:
+    if words not in ([], ["mine"]):
+        raise Usage("`runs` takes nothing, or `mine`.")
+    wanted = Wanted(owner=person) if words else Wanted()
+    found: list[Run] = []
+    token: str | None = None
+    for _ in range(_PAGES):
+        page = ports.runs.list(limit=MOST_LISTED - len(found), token=token, wanted=wanted)
+        found += page.items
+        token = page.next_token
+        if token is None or len(found) == MOST_LISTED:
+            break
+    return run_list(found, mine=bool(words), more=token is not None)
+
+
+def _show(ports: Ports, person: Person, words: list[str]) -> Message:
+    return run_page(*show_run(ports, find_run(ports, _one(words, "show", "a run"))))
+
+
+def _cost(ports: Ports, person: Person, words: list[str]) -> Message:
+    return cost_page(costs_of(ports, find_run(ports, _one(words, "cost", "a run"))))
+
+
+def _clusters(ports: Ports, person: Person, words: list[str]) -> Message:
+    if words:
+        raise Usage("`clusters` takes nothing.")
+    there = sorted(ports.clusters.active(), key=lambda one: one.created_at, reverse=True)
+    return cluster_list(there[:MOST_LISTED], more=len(there) > MOST_LISTED)
+
+
+def _nodes(ports: Ports, person: Person, words: list[str]) -> Message:
+    cluster = _one(words, "nodes", "a cluster")
+    return node_list(cluster, list_nodes(ports, cluster))
+
+
+def _one(words: list[str], command: str, what: str) -> str:
+    if len(words) != 1:
+        raise Usage(f"`{command}` takes the name of {what}.")
+    return words[0]
+
+
+def _help(ports: Ports, person: Person, words: list[str]) -> Message:
+    raise Usage("")
+
+
+COMMANDS: Mapping[str, Command] = {
+    "runs": Command("[mine]", "the newest runs, or yours alone", _runs),
+    "show": Command("RUN", "where a run is and why, with its newest step", _show),
+    "cost": Command("RUN", "what it has cost, and what for", _cost),
+    "clusters": Command("", "the clusters that are there", _clusters),
+    "nodes": Command("CLUSTER", "a cluster's nodes, those with trouble first", _nodes),
+    "help": Command("", "this list", _help),
+}
+
+
+def help_page(mistake: str, name: str) -> Message:
+    """`name` is the command as this workspace calls it."""
+    lines = [mistake] if mistake else []
+    lines += [
+        f"`{escaped(f'{name} {word} {command.given}'.rstrip())}`  {command.does}"
+        for word, command in COMMANDS.items()
+    ]
+    end = "RUN is an id, its beginning, a run's name, or `latest`. Only you see the answers."
+    return message("Trainyard", lines, end=end)

@@ -1,0 +1,150 @@
+"""Takes a request of Slack: verified, put on the bus for the worker, and acknowledged at once."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime, timezone
+from typing import Any, Protocol
+from urllib.parse import parse_qsl
+
+from trainyard.chat.front.aws_call import AwsCalls, CallFailed
+from trainyard.chat.front.signature import holds, stale
+
+_LOG = logging.getLogger(__name__)
+#: Its rule calls the worker; the role of nodes may send events of `trainyard.agent` alone.
+SOURCE, DETAIL_TYPE = "trainyard.slack", "SlackCommand"
+#: A secret that was read is believed so long; one that does not fit is read again after a while.
+KEPT_SECONDS, DOUBTED_SECONDS = 300.0, 10.0
+#: A command that is longer is cut, and then not understood.
+MOST_TEXT = 2000
+#: What a command of Slack's always has.
+REQUIRED = ("team_id", "user_id", "command", "response_url")
+NOT_QUEUED = "Trainyard could not take the command in just now. Please type it once more."
+
+
+class Calls(Protocol):
+    """Signed calls of AWS."""
+
+    def call(
+        self, service: str, target: str, request: Mapping[str, Any], now: datetime
+    ) -> dict[str, Any]:
+        """Raises CallFailed."""
+        ...
+
+
+class Front:
+    """What the function keeps between two requests: the signing secret, for some minutes."""
+
+    def __init__(
+        self, secret_arn: str, bus: str, calls: Calls, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._secret_arn, self._bus, self._calls, self._clock = secret_arn, bus, calls, clock
+        self._secret, self._read_at = "", 0.0
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str]) -> Front:
+        """Raises KeyError with the name of a variable that template.yaml sets."""
+        return cls(
+            environ["SLACK_SIGNING_SECRET"], environ["EVENT_BUS_NAME"], AwsCalls(dict(environ))
+        )
+
+    def handle(self, event: Mapping[str, Any]) -> dict[str, Any]:
+        """Answer an event of API Gateway (payload 2.0). It raises for no request."""
+        headers = {str(k).lower(): str(v) for k, v in (event.get("headers") or {}).items()}
+        body = raw_body(event)
+        try:
+            refusal = self._refusal(headers, body)
+        except CallFailed as failed:
+            _LOG.error("the signing secret cannot be read: %s", failed)
+            return _answer(503, "The signing secret cannot be read.")
+        if refusal:
+            return _answer(401, refusal)
+        return self._take(dict(parse_qsl(body.decode(errors="replace"))), body)
+
+    def _take(self, form: Mapping[str, str], body: bytes) -> dict[str, Any]:
+        if form.get("ssl_check") == "1":  # Slack looks at our certificate
+            return _answer(200)
+        missing = [name for name in REQUIRED if not form.get(name)]
+        if missing:
+            return _answer(400, f"A command needs the fields {', '.join(missing)}.")
+        try:
+            self._queue(self._detail(form, body))
+        except CallFailed as failed:
+            _LOG.error("a command is not queued: %s", failed)
+            return _said(NOT_QUEUED)
+        return _answer(200)
+
+    def _refusal(self, headers: Mapping[str, str], body: bytes) -> str:
+        now = self._clock()
+        if why := stale(headers, now):
+            return why
+        if holds(self._known(KEPT_SECONDS), headers, body):
+            return ""
+        if holds(self._known(DOUBTED_SECONDS), headers, body):  # it may be a new secret by now
+            return ""
+        return "X-Slack-Signature must be that of the signing secret over the raw body"
+
+    def _known(self, seconds: float) -> str:
+        """The signing secret, read again if it was read longer ago. Raises CallFailed."""
+        if not self._secret or self._clock() - self._read_at >= seconds:
+            request = {"SecretId": self._secret_arn}
+            found = self._call("secretsmanager", "secretsmanager.GetSecretValue", request)
+            self._secret, self._read_at = str(found.get("SecretString", "")).strip(), self._clock()
+        return self._secret
+
+    def _detail(self, form: Mapping[str, str], body: bytes) -> dict[str, Any]:
+        """`id` is the same for a request that Slack, or somebody else, sends again."""
+        once = form.get("trigger_id", "").encode() or body
+        return {
+            "id": hashlib.sha256(once).hexdigest(),
+            "at": int(self._clock()),
+            "team": form["team_id"],
+            "user": form["user_id"],
+            "command": form["command"][:100],
+            "text": form.get("text", "")[:MOST_TEXT],
+            "responseUrl": form["response_url"],
+        }
+
+    def _queue(self, detail: Mapping[str, Any]) -> None:
+        """Raises CallFailed."""
+        entry = {
+            "EventBusName": self._bus,
+            "Source": SOURCE,
+            "DetailType": DETAIL_TYPE,
+            "Detail": json.dumps(detail),
+        }
+        answer = self._call("events", "AWSEvents.PutEvents", {"Entries": [entry]})
+        if answer.get("FailedEntryCount") != 0:
+            raise CallFailed(f"AWSEvents.PutEvents: {str(answer.get('Entries'))[:300]}")
+
+    def _call(self, service: str, target: str, request: Mapping[str, Any]) -> dict[str, Any]:
+        now = datetime.fromtimestamp(self._clock(), timezone.utc)
+        return self._calls.call(service, target, request, now)
+
+
+def raw_body(event: Mapping[str, Any]) -> bytes:
+    """The bytes that were signed; never re-written."""
+    body = str(event.get("body") or "")
+    if not event.get("isBase64Encoded"):
+        return body.encode(errors="replace")
+    try:
+        return base64.b64decode(body)
+    except binascii.Error:
+        return b""
+
+
+def _answer(status: int, message: str = "") -> dict[str, Any]:
+    headers = {"content-type": "text/plain; charset=utf-8"}
+    return {"statusCode": status, "headers": headers, "body": message}
+
+
+def _said(text: str) -> dict[str, Any]:
+    """An answer that only the person who typed sees."""
+    body = json.dumps({"response_type": "ephemeral", "text": text})
+    return {"statusCode": 200, "headers": {"content-type": "application/json"}, "body": body}

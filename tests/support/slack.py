@@ -1,0 +1,139 @@
+"""Slack as far as Trainyard meets it: requests that it signs, and what it takes as an answer.
+
+slack_sdk signs the requests and reads the blocks. The limits are those of Slack's reference of
+blocks, written down here apart from the code that keeps them.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import urlencode
+
+from slack_sdk.models.blocks import Block
+from slack_sdk.signature import SignatureVerifier
+
+SECRET = "8f742231b10e8888abcd99yyyzzz85a5"  # of the example in Slack's documentation
+TEAM, USER = "T0123ABCD", "U0456EFGH"
+WHO = f"{TEAM}/{USER}"
+FIELDS = {
+    "token": "gIkuvaNzQIHg97ATvDxqgjtO",
+    "team_id": TEAM,
+    "team_domain": "example",
+    "channel_id": "C2147483705",
+    "channel_name": "test",
+    "user_id": USER,
+    "user_name": "steve",
+    "command": "/trainyard",
+    "text": "runs",
+    "api_app_id": "A123456",
+    "is_enterprise_install": "false",
+    "response_url": "https://hooks.slack.com/commands/T0123ABCD/1/x",
+    "trigger_id": "13345224609.738474920.8088930838d88f008e0",
+}
+
+
+def command(**changes: str) -> bytes:
+    """The body of a slash command."""
+    return urlencode({**FIELDS, **changes}).encode()
+
+
+def signed(body: bytes, now: float, secret: str = SECRET) -> dict[str, str]:
+    """The headers with which Slack sends it."""
+    stamp = str(int(now))
+    made = SignatureVerifier(secret).generate_signature(timestamp=stamp, body=body)
+    return {
+        "content-type": "application/x-www-form-urlencoded",
+        "user-agent": "Slackbot 1.0 (+https://api.slack.com/robots)",
+        "x-slack-request-timestamp": stamp,
+        "x-slack-signature": str(made),
+    }
+
+
+def check_message(message: dict[str, Any]) -> None:
+    """Raises AssertionError where Slack would refuse the message, or it would ping somebody."""
+    assert message["response_type"] == "ephemeral"
+    assert message["text"]
+    blocks = message["blocks"]
+    assert 1 <= len(blocks) <= 50
+    for block in blocks:
+        _check_block(block)
+    for block in Block.parse_all(blocks):
+        block.validate_json()
+    assert [block.to_dict() for block in Block.parse_all(blocks)] == blocks
+    words = json.dumps(message)
+    for ping in ("<!channel", "<!here", "<!everyone", "<@", "<#", "<http"):
+        assert ping not in words
+
+
+def _check_block(block: dict[str, Any]) -> None:
+    kind = block["type"]
+    if kind == "header":
+        assert block["text"]["type"] == "plain_text"
+        assert 1 <= len(block["text"]["text"]) <= 150
+    elif kind == "section":
+        assert 1 <= len(block["text"]["text"]) <= 3000
+    else:
+        assert kind == "context"
+        assert 1 <= len(block["elements"]) <= 10
+
+
+@dataclass
+class LocalSlack:
+    """The addresses that response_urls lead to: each takes five answers, as Slack's do."""
+
+    url: str = ""
+    taken: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    #: What it answers in place of 200, once each.
+    troubles: list[int] = field(default_factory=list)
+
+    def response_url(self, name: str) -> str:
+        return f"{self.url}commands/{TEAM}/{name}"
+
+    def answers(self, name: str) -> list[dict[str, Any]]:
+        return self.taken.get(f"/commands/{TEAM}/{name}", [])
+
+    def take(self, path: str, content: bytes) -> int:
+        if self.troubles:
+            return self.troubles.pop(0)
+        message = json.loads(content)
+        check_message(message)
+        before = self.taken.setdefault(path, [])
+        if len(before) == 5:
+            return 404
+        before.append(message)
+        return 200
+
+
+@contextmanager
+def local_slack() -> Iterator[LocalSlack]:
+    slack = LocalSlack()
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            content = self.rfile.read(int(self.headers["Content-Length"]))
+            try:
+                status = slack.take(self.path, content)
+            except (AssertionError, ValueError, KeyError):
+                status = 400
+            self.send_response(status)
+            self.send_header("Location", "http://127.0.0.1:9/elsewhere")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    slack.url = f"http://127.0.0.1:{server.server_port}/"
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield slack
+    finally:
+        server.shutdown()
+        server.server_close()

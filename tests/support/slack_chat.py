@@ -1,0 +1,100 @@
+"""What answering Slack needs beside the ports, in memory."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tests.support.memory import World
+from tests.support.slack import FIELDS, TEAM, USER, WHO, check_message
+
+from trainyard.chat.worker import Answered, Chat, answer
+from trainyard.domain.errors import RetryableError
+from trainyard.domain.people import RolesOfPeople
+
+ALICE = "arn:aws:iam::111122223333:user/alice"
+
+
+@dataclass
+class MemoryClaims:
+    """No time passes: what one that died took stays in its hand."""
+
+    states: dict[str, str] = field(default_factory=dict)
+
+    def take(self, request_id: str) -> bool:
+        if request_id in self.states:
+            return False
+        self.states[request_id] = "in hand"
+        return True
+
+    def settle(self, request_id: str) -> None:
+        self.states[request_id] = "answered"
+
+    def give_back(self, request_id: str) -> None:
+        del self.states[request_id]
+
+
+@dataclass
+class MemoryReplies:
+    sent: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    refusal: str = ""
+    down: bool = False
+
+    def send(self, url: str, message: dict[str, Any]) -> str:
+        if self.down:
+            raise RetryableError("Slack answered 503")
+        check_message(message)
+        if not self.refusal:
+            self.sent.append((url, message))
+        return self.refusal
+
+
+@dataclass
+class Slack:
+    """A workspace beside a world: `say` types a command and returns what its person reads."""
+
+    world: World = field(default_factory=World)
+    people: str | None = field(default_factory=lambda: json.dumps({WHO: ALICE}))
+    claims: MemoryClaims = field(default_factory=MemoryClaims)
+    replies: MemoryReplies = field(default_factory=MemoryReplies)
+    typed: int = 0
+
+    def event(self, text: str, *, user: str = USER) -> dict[str, Any]:
+        """As the bus brings it to the worker."""
+        self.typed += 1
+        detail = {
+            "id": f"{self.typed:064x}",
+            "at": int(self.world.clock.now().timestamp()),
+            "team": TEAM,
+            "user": user,
+            "command": "/trainyard",
+            "text": text,
+            "responseUrl": FIELDS["response_url"],
+        }
+        return {"source": "trainyard.slack", "detail": detail}
+
+    def deliver(self, event: dict[str, Any]) -> Answered:
+        return answer(self.world.ports, Chat(self.claims, self.replies, lambda: self.people), event)
+
+    def say(self, text: str, *, user: str = USER) -> str:
+        before = len(self.replies.sent)
+        answered = self.deliver(self.event(text, user=user))
+        assert answered.result == "answered", answered
+        (reply,) = self.replies.sent[before:]
+        return words(reply[1])
+
+    def roles(self, **roles: tuple[str, ...]) -> None:
+        """Name those of the stack; all others have none."""
+        named = RolesOfPeople(**{"admins": (), "members": (), "viewers": (), **roles})
+        config = replace(self.world.ports.config, roles=named)
+        self.world.ports = replace(self.world.ports, config=config)
+
+
+def words(message: dict[str, Any]) -> str:
+    """All that a person reads of a message, a line a block."""
+    return "\n".join(
+        part["text"]
+        for block in message["blocks"]
+        for part in ([block["text"]] if "text" in block else block["elements"])
+    )

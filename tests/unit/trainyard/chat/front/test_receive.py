@@ -1,0 +1,153 @@
+"""What Slack sends is verified, put on the bus once read, and acknowledged without an answer."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import pytest
+from tests.support.slack import SECRET, TEAM, USER, command, signed
+
+from trainyard.chat.front.aws_call import CallFailed
+from trainyard.chat.front.receive import NOT_QUEUED, Front
+from trainyard.chat.requests import SlackCommand
+
+NOW = 1_796_000_000.0
+
+
+@dataclass
+class Aws:
+    """Secrets Manager and the bus; `broken` names the operations that fail."""
+
+    secret: str = SECRET
+    broken: set[str] = field(default_factory=set)
+    reads: int = 0
+    events: list[dict[str, Any]] = field(default_factory=list)
+    failed_entries: int = 0
+    now: float = NOW
+
+    def call(
+        self, service: str, target: str, request: Mapping[str, Any], now: datetime
+    ) -> dict[str, Any]:
+        operation = target.partition(".")[2]
+        if operation in self.broken:
+            raise CallFailed(f"{target}: HTTP 500")
+        if operation == "GetSecretValue":
+            assert (service, request) == ("secretsmanager", {"SecretId": "arn:secret"})
+            self.reads += 1
+            return {"SecretString": f"{self.secret}\n"}
+        assert (service, operation) == ("events", "PutEvents")
+        if not self.failed_entries:
+            self.events += request["Entries"]
+        return {"FailedEntryCount": self.failed_entries, "Entries": [{"ErrorCode": "Throttled"}]}
+
+    @property
+    def front(self) -> Front:
+        return Front("arn:secret", "bus", self, clock=lambda: self.now)
+
+
+def event(body: bytes, headers: dict[str, str], *, encoded: bool = False) -> dict[str, Any]:
+    text = base64.b64encode(body).decode() if encoded else body.decode()
+    return {"headers": headers, "body": text, "isBase64Encoded": encoded}
+
+
+def sent(body: bytes, **more: Any) -> dict[str, Any]:
+    return event(body, signed(body, NOW), **more)
+
+
+@pytest.mark.parametrize("encoded", [False, True])
+def test_a_command_is_queued_for_the_worker_and_acknowledged_with_nothing(encoded: bool) -> None:
+    aws = Aws()
+    answer = aws.front.handle(sent(command(text="show latest"), encoded=encoded))
+    assert (answer["statusCode"], answer["body"]) == (200, "")
+    (entry,) = aws.events
+    assert (entry["EventBusName"], entry["Source"]) == ("bus", "trainyard.slack")
+    asked = SlackCommand.of({"detail": json.loads(entry["Detail"])})
+    assert (asked.team, asked.user, asked.text) == (TEAM, USER, "show latest")
+    assert asked.response_url.startswith("https://hooks.slack.com/commands/")
+    assert asked.at.timestamp() == NOW
+
+
+def test_slacks_retry_has_the_same_id_and_another_command_another() -> None:
+    aws = Aws()
+    front = aws.front
+    first = sent(command())
+    again = {**first, "headers": {**first["headers"], "x-slack-retry-num": "1"}}
+    for one in (first, again, sent(command(trigger_id="2")), sent(command(trigger_id=""))):
+        assert front.handle(one)["statusCode"] == 200
+    ids = [json.loads(entry["Detail"])["id"] for entry in aws.events]
+    assert ids[0] == ids[1]
+    assert len(set(ids)) == 3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"x-slack-signature": "v0=" + "0" * 64},
+        {"x-slack-signature": ""},
+        {"x-slack-request-timestamp": str(int(NOW) - 301)},
+        {"x-slack-request-timestamp": "yesterday"},
+    ],
+)
+def test_what_is_not_slacks_is_refused_and_queues_nothing(change: dict[str, str]) -> None:
+    aws, body = Aws(), command()
+    answer = aws.front.handle(event(body, {**signed(body, NOW), **change}))
+    assert answer["statusCode"] == 401
+    assert aws.events == []
+
+
+def test_a_request_without_anything_is_refused_and_reads_no_secret() -> None:
+    aws = Aws()
+    assert aws.front.handle({})["statusCode"] == 401
+    assert aws.front.handle({"body": "%%%", "isBase64Encoded": True})["statusCode"] == 401
+    assert aws.reads == 0
+
+
+def test_the_secret_is_read_once_for_many_requests() -> None:
+    aws = Aws()
+    front = aws.front
+    for number in range(5):
+        front.handle(sent(command(trigger_id=str(number))))
+    assert (aws.reads, len(aws.events)) == (1, 5)
+
+
+def test_a_new_signing_secret_is_found_and_forged_requests_read_it_seldom() -> None:
+    aws = Aws(secret="the one before")
+    front = aws.front
+    assert front.handle(sent(command()))["statusCode"] == 401
+    aws.secret = SECRET
+    assert front.handle(sent(command()))["statusCode"] == 401
+    assert aws.reads == 1
+    aws.now += 11
+    assert front.handle(sent(command()))["statusCode"] == 200
+    assert aws.reads == 2
+
+
+def test_a_field_that_lacks_is_named() -> None:
+    answer = Aws().front.handle(sent(command(response_url="", user_id="")))
+    assert answer["statusCode"] == 400
+    assert "user_id, response_url" in answer["body"]
+
+
+def test_slacks_look_at_the_certificate_is_answered() -> None:
+    aws = Aws()
+    assert aws.front.handle(sent(b"ssl_check=1&token=x"))["statusCode"] == 200
+    assert aws.events == []
+
+
+def test_a_bus_that_takes_nothing_is_told_to_the_person() -> None:
+    for aws in (Aws(broken={"PutEvents"}), Aws(failed_entries=1)):
+        answer = aws.front.handle(sent(command()))
+        assert answer["statusCode"] == 200
+        said = json.loads(answer["body"])
+        assert said == {"response_type": "ephemeral", "text": NOT_QUEUED}
+
+
+def test_without_its_secret_nothing_is_taken() -> None:
+    aws = Aws(broken={"GetSecretValue"})
+    assert aws.front.handle(sent(command()))["statusCode"] == 503
+    assert aws.events == []
