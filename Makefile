@@ -47,7 +47,7 @@ test-unit: setup-trainers ## the pure tests, in less than a minute: no process, 
 
 test-machines: node_agent/packages/pip.whl machine-image setup-trainers
 test-machines: ## tests on nodes that boot: root, systemd-container, debootstrap, nftables
-	@$(BIN)/python -m pytest $(BESIDE) tests/machines
+	@$(BIN)/python -m pytest $(BESIDE) -m "not first_light" tests/machines
 
 # Built before the tests and not within the first one's time: once, in some minutes.
 machine-image: setup
@@ -68,8 +68,9 @@ test-conformance: setup-trainers ## the same stories on every backend (WORKERS=.
 node_agent/packages/pip.whl: node_agent/packages.txt node_agent/build_packages.py | setup
 	@$(BIN)/python node_agent/build_packages.py node_agent/packages
 
-test-first-light: setup-trainers ## first-light in trouble, and each assumption about AWS broken
-	@$(BIN)/python -m pytest $(BESIDE) -m first_light tests/local/system
+test-first-light: node_agent/packages/pip.whl machine-image setup-trainers
+test-first-light: ## first-light in trouble, and each assumption about AWS broken
+	@$(BIN)/python -m pytest $(BESIDE) -m first_light tests/local/system tests/machines
 
 test-often: setup-trainers ## real processes 20 times: what failed how often (TESTS=, TIMES=, BUSY=)
 	@PYTEST_ADDOPTS="$(BESIDE)" $(BIN)/python scripts/often.py --times $(or $(TIMES),20) \

@@ -12,7 +12,7 @@ from tests.support.first_light import FirstLight
 from tests.support.spec_parts import cluster_spec
 from tests.support.system import System, light_job
 
-pytestmark = pytest.mark.machines
+pytestmark = [pytest.mark.machines, pytest.mark.first_light]
 
 WHOLE_SECONDS = 300.0
 BROKEN = [
