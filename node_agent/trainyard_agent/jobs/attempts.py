@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
 import json
 import logging
 import sqlite3
@@ -38,6 +39,8 @@ RECENT_SECONDS = 60.0
 HINT_SECONDS = 5.0
 # Of an attempt, so many steps are known with their times.
 STEPS_KEPT = 64
+# Of the looks that saw another step, so many say how long training pauses now and then.
+PAUSES_KEPT = 32
 
 
 @dataclass
@@ -60,6 +63,9 @@ class Attempt:
     progress_seen: tuple[int, int] = (0, 0)
     stepped_at: float | None = None
     step_seconds: float | None = None
+    read_at: float | None = None
+    pauses: deque[float] = field(default_factory=lambda: deque(maxlen=PAUSES_KEPT))
+    """The newest times between two looks that saw another step."""
     said_at: float | None = None
     """When a log, or what else the program writes, last said another step: it may be late, so it
     says nothing of nodes."""
@@ -238,7 +244,20 @@ def activity_on(node: str, attempts: Collection[Attempt], now: float) -> Activit
     if not using:
         return None
     last = max(using, key=lambda a: (a.active, not a.job_ended, a.ended_at or 0.0, a.number))
-    return Activity(last.run_id, last.number, last.job_ended, last.stepped_at, last.step_seconds)
+    return Activity(
+        last.run_id,
+        last.number,
+        last.job_ended,
+        last.stepped_at,
+        last.step_seconds,
+        pause=usual_pause(last.pauses),
+        read_at=last.read_at,
+    )
+
+
+def usual_pause(pauses: Collection[float]) -> float:
+    """The longest but one: a single one may have been an evaluation."""
+    return min(heapq.nlargest(2, pauses)) if len(pauses) > 1 else 0.0
 
 
 def leftovers_on(node: str, attempts: Collection[Attempt]) -> list[tuple[str, int, list[str]]]:

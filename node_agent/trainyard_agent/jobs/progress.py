@@ -46,6 +46,7 @@ class ProgressReader:
                 self._take(attempt, said)
         elif self._foreign.has(attempt):
             self._foreign.forget(attempt)
+        attempt.read_at = time.monotonic()
 
     def _read_file(self, attempt: Attempt) -> None:
         path = attempt.directory / places.PROGRESS
@@ -89,6 +90,8 @@ def note_step(attempt: Attempt, progress: Progress, now: float) -> None:
         return
     if before is None or before.source != "program" or progress.step == before.step:
         return
+    if attempt.stepped_at is not None:
+        attempt.pauses.append(now - attempt.stepped_at)
     attempt.stepped_at = now
     if progress.step > before.step and progress.at > before.at:
         seconds = (progress.at - before.at) / (progress.step - before.step)

@@ -11,7 +11,7 @@ class Activity:
     """A job that uses a node.
 
     ended: it left Slurm. stepped_at: when it last stepped (monotonic). step_seconds: how long its
-    steps take.
+    steps take. pause: how long it makes none now and then. read_at: when its steps were read last.
     """
 
     run_id: str
@@ -19,6 +19,8 @@ class Activity:
     ended: bool
     stepped_at: float | None
     step_seconds: float | None
+    pause: float = 0.0
+    read_at: float | None = None
 
 
 class Jobs(Protocol):

@@ -15,6 +15,9 @@ QUIET_STEPS = 3.0
 MIN_QUIET_SECONDS = 0.4
 #: However long its steps are, a training counts as stopped after this at the latest.
 MAX_QUIET_SECONDS = 20.0
+#: On a bad network a training pauses ever again. It has stopped when it makes no step for so many
+#: times as long as such a pause.
+PAUSES = 1.5
 #: Before its first step a training counts as stopped after this: nothing says how long a step
 #: takes.
 UNKNOWN_QUIET_SECONDS = 1.0
@@ -50,8 +53,10 @@ class Signals:
     since; unanswered: since the first of them. answered: slurmd answered any question since the
     last beat. quiet: since training last stepped or the agent fell silent, whichever is later; None
     if no active job uses the node. step_seconds: how long a step usually takes, None before that is
-    known. job_ended: its job left Slurm. alone: since any other node was heard, None if there is no
-    other. held: it was judged so until now. silent_after: when an agent counts as silent.
+    known. pause: how long training stood still now and then of late. job_ended: its job left Slurm.
+    alone: since any other node was heard, None if there is no other. held: it was judged so until
+    now. late: how late its beats and answers were of late. silent_after: when an agent counts as
+    silent. What the controller's agent itself slept through is none of these times but `alone`.
     """
 
     unheard: float
@@ -63,9 +68,11 @@ class Signals:
     answered: bool
     quiet: float | None
     step_seconds: float | None
+    pause: float
     job_ended: bool
     alone: float | None
     held: bool
+    late: float
     silent_after: float
 
 
@@ -80,8 +87,8 @@ def judge(signals: Signals) -> Verdict:
         signals.closed or signals.unheard >= signals.silent_after
     ):
         return "lost" if _training_agrees(signals, patience=0.0) else _silent_or_wait(signals)
-    if _slurmd_silent(signals) and signals.unheard >= DEAD_SHARE * signals.silent_after:
-        if not _training_agrees(signals, patience=QUIET_SHARE * signals.silent_after):
+    if _slurmd_silent(signals) and signals.unheard >= _dead_after(signals):
+        if not _training_agrees(signals, patience=_quiet_after(signals)):
             return _silent_or_wait(signals)
         if _nobody_heard(signals):
             return "held"
@@ -95,7 +102,17 @@ def _slurmd_silent(signals: Signals) -> bool:
     It gets as long as an agent.
     """
     needed = signals.silent_after if signals.answered else UNANSWERED_SECONDS
-    return signals.questions >= QUESTIONS_NEEDED and signals.unanswered >= needed
+    return signals.questions >= QUESTIONS_NEEDED and signals.unanswered >= needed + signals.late
+
+
+def _dead_after(signals: Signals) -> float:
+    return DEAD_SHARE * signals.silent_after + signals.late
+
+
+def _quiet_after(signals: Signals) -> float:
+    """Training's own words cross the same bad network, so they wait as its beats do."""
+    usual = QUIET_SHARE * signals.silent_after + signals.late
+    return max(usual, min(MAX_QUIET_SECONDS, PAUSES * signals.pause))
 
 
 def _nobody_heard(signals: Signals) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host.slurm import SlurmNode
+from trainyard_agent.nodes.lateness import Lateness
 from trainyard_agent.nodes.questions import Questions, Slurmd
 from trainyard_contracts.events import AgentEvent, NodeEvidence, NodeSample
 
@@ -41,6 +42,8 @@ class Node:
     sample: dict[str, Any] | None = None
     boot: str = ""
     slurmd: Slurmd = "unknown"
+    #: How late its beats, and slurmd's answers, were of late.
+    late: Lateness = field(default_factory=Lateness)
     #: While its silence is looked into.
     questions: Questions | None = None
     held: bool = False

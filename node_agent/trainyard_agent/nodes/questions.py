@@ -60,13 +60,15 @@ class Questions:
 
     refusals, answers: in a row. open: when those without an answer were asked, oldest first. heard:
     when slurmd, or the node's kernel for it, last answered; an answer proves that the node lived
-    when it was asked.
+    when it was asked. took: how long answers took that nobody has
+    noted yet.
     """
 
     refusals: int = 0
     answers: int = 0
     open: list[float] = field(default_factory=list)
     heard: float = float("-inf")
+    took: list[float] = field(default_factory=list)
     asked: float = float("-inf")
     _waiting: dict[asyncio.Task[Answer], float] = field(default_factory=dict)
 
@@ -112,6 +114,7 @@ class Questions:
                 self.open.remove(asked)
             return
         self.open = [other for other in self.open if other > asked]
+        self.took.append(time.monotonic() - asked)
         self.heard = max(self.heard, asked)
         self.answers = self.answers + 1 if answer == "up" else 0
         self.refusals = self.refusals + 1 if answer == "refused" else 0

@@ -49,6 +49,8 @@ class Registry:
     def linked(self, name: str, instance_id: str, address: str) -> None:
         first = name not in self._table.nodes
         node = self._table.nodes.setdefault(name, Node(name))
+        if node.state in ("linked", "silent"):
+            self._silence.heard(node)
         node.connected, node.address = True, address
         node.last_beat = node.heard = time.monotonic()
         node.stop()
@@ -71,6 +73,7 @@ class Registry:
 
     def beat(self, name: str, message: dict[str, Any]) -> None:
         node = self._table.nodes[name]
+        self._silence.heard(node)
         node.last_beat = node.heard = time.monotonic()
         if node.questions is not None:
             node.stop()

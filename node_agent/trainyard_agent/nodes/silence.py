@@ -6,13 +6,14 @@ import asyncio
 import heapq
 import logging
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host.background import Background
 from trainyard_agent.nodes.activity import Activity, Jobs, named
+from trainyard_agent.nodes.lateness import Attention
 from trainyard_agent.nodes.liveness import Signals, judge
 from trainyard_agent.nodes.node_table import Node, NodeTable
 from trainyard_agent.nodes.questions import Questions, address_of
@@ -31,6 +32,9 @@ ECHO_SECONDS = 0.3
 STILL_SECONDS = 0.5
 #: So many looks a second all silent nodes get together, however many they are.
 LOOKS_A_SECOND = 2000
+# So many turns of the loop bring what lies in a socket to the one who waits for it: after a stall
+# beats and answers are there, and not read yet.
+TURNS_TO_READ = 12
 # What is known of all nodes together is counted anew after so long for each of them.
 CENSUS_SECONDS_A_NODE = 0.0001
 
@@ -66,6 +70,7 @@ class SilenceWatch:
         self._config, self._reporter = config, reporter
         self._table, self._link, self._jobs = table, link, jobs
         self._counted = Census(float("-inf"), 0, ())
+        self._attention = Attention()
         self._background = Background()
 
     async def confirm(self, names: Collection[str]) -> None:
@@ -79,6 +84,12 @@ class SilenceWatch:
             node = nodes.get(name)  # Slurm may have lost it meanwhile
             if node is not None and _unasked(node) and node.state != "lost":
                 self.doubt(node, node.last_beat)
+
+    def heard(self, node: Node) -> None:
+        """A beat is here, or a new link: note how late it is."""
+        now = time.monotonic()
+        gap = now - node.last_beat - self._attention.missed(node.last_beat)
+        node.late.note(gap - self._config.beat_seconds)
 
     def doubt(self, node: Node, silent_since: float) -> None:
         """Look into a node's silence from now on."""
@@ -94,7 +105,12 @@ class SilenceWatch:
             while True:
                 began = time.monotonic()
                 await questions.wait(pause)
-                if time.monotonic() - began > pause + STILL_SECONDS:
+                now = time.monotonic()
+                if self._attention.woke(began + pause, now):
+                    for _ in range(TURNS_TO_READ):
+                        await asyncio.sleep(0)
+                    await questions.wait(0.0)
+                if now - began > pause + STILL_SECONDS:
                     # This process did not run for a while, so it cannot know who was silent then.
                     questions.forget()
                     node.silent_since = time.monotonic()
@@ -108,6 +124,8 @@ class SilenceWatch:
         """Judge, report, ask once more if it is time; seconds until the next look."""
         now = time.monotonic()
         node.heard, node.slurmd = max(node.heard, questions.heard), questions.slurmd(now)
+        while questions.took:
+            node.late.note(questions.took.pop())
         verdict = judge(self._signals(node, questions, now))
         if verdict == "lost" and self._may_be_powered_down(node):
             verdict = "wait"
@@ -115,8 +133,9 @@ class SilenceWatch:
         if verdict == "again":
             node.silent_since = now
             questions.forget()
-        unheard = now - node.last_beat
-        if node.connected and (verdict != "wait" or unheard > self._config.silent_after_seconds):
+        unheard = self._unheard(node, now)
+        patience = self._config.silent_after_seconds + node.late.usual()
+        if node.connected and (verdict != "wait" or unheard > patience):
             log.warning("%s is connected, but has not beaten for %.1f s", node.name, unheard)
             node.connected = False
             self._link.drop(node.name)
@@ -166,6 +185,7 @@ class SilenceWatch:
             questions,
             self._jobs.on_node(node.name),
             alone=now - others[0] if others else None,
+            missed=self._attention.missed,
             silent_after=self._config.silent_after_seconds,
             now=now,
         )
@@ -202,6 +222,7 @@ class SilenceWatch:
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             now = time.monotonic()
+            self._attention.woke(before + WATCH_SECONDS, now)
             if now - before > WATCH_SECONDS + STILL_SECONDS:
                 # The beats lie unread in the sockets, so nobody was silent.
                 for node in self._table.nodes.values():
@@ -209,8 +230,15 @@ class SilenceWatch:
             before = now
             late = LATE_BEATS * self._config.beat_seconds
             for node in self._table.nodes.values():
-                if _unasked(node) and now - node.last_beat > late:
+                if _unasked(node) and self._unheard(node, now) > late:
                     self._late(node)
+
+    def _unheard(self, node: Node, now: float) -> float:
+        gap = now - node.last_beat
+        # Stalls are looked up only for those of whom they may matter: there may be thousands.
+        if gap <= self._config.beat_seconds:
+            return gap
+        return gap - self._attention.missed(node.last_beat)
 
     def _late(self, node: Node) -> None:
         if node.state != "lost":
@@ -241,26 +269,36 @@ def signals_of(
     activity: Activity | None,
     *,
     alone: float | None,
+    missed: Callable[[float], float],
     silent_after: float,
     now: float,
 ) -> Signals:
-    """What speaks for and against a node that is not heard; `alone` as in Signals."""
+    """What speaks for and against a node that is not heard; `alone` as in Signals.
+
+    `missed` says how much of the time since then this process slept through.
+    """
     quiet = None
     if activity is not None:
-        quiet = now - max(node.silent_since, activity.stepped_at or 0.0)
+        # Steps that nobody has read may have been made.
+        read = now if activity.read_at is None else min(now, activity.read_at)
+        since = max(node.silent_since, activity.stepped_at or 0.0)
+        quiet = max(0.0, read - since - missed(since))
+    asked = questions.open[0] if questions.open else now
     return Signals(
-        unheard=now - node.silent_since,
+        unheard=now - node.silent_since - missed(node.silent_since),
         closed=not node.connected,
         refusals=questions.refusals,
         answers=questions.answers,
         questions=len(questions.open),
-        unanswered=questions.unanswered(now),
+        unanswered=now - asked - missed(asked),
         answered=questions.heard > 0,
         quiet=quiet,
         step_seconds=activity.step_seconds if activity else None,
+        pause=activity.pause if activity else 0.0,
         job_ended=bool(activity and activity.ended),
         alone=alone,
         held=node.held,
+        late=node.late.usual(),
         silent_after=silent_after,
     )
 

@@ -13,7 +13,7 @@ from tests.support.agent_parts import Controller
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
 from trainyard_agent.host import job_files
-from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_agent.jobs.attempts import Attempt, Attempts, usual_pause
 from trainyard_agent.jobs.progress import (
     ProgressReader,
     first_step_at,
@@ -45,6 +45,13 @@ def test_only_a_step_forward_says_how_long_steps_take() -> None:
     assert (ours.stepped_at, ours.step_seconds) == (3.0, 0.5), "it began again further back"
     note_step(ours, progress(12, 120.0), 4.0)
     assert ours.stepped_at == 3.0
+    assert list(ours.pauses) == [1.0], "of the time before the first step nothing is known"
+
+
+def test_a_single_long_pause_is_no_usual_one() -> None:
+    assert usual_pause([]) == usual_pause([9.0]) == 0.0
+    assert usual_pause([0.2, 60.0, 0.3, 0.1]) == 0.3
+    assert usual_pause([0.2, 1.7, 2.0]) == 1.7
 
 
 NONSENSE = [

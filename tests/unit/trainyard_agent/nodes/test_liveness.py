@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trainyard_agent.nodes.lateness import MOST_LATE_SECONDS
 from trainyard_agent.nodes.liveness import (
     HOLD_SECONDS,
     MAX_QUIET_SECONDS,
@@ -21,7 +22,8 @@ from trainyard_agent.nodes.questions import EAGER_SECONDS
 
 GONE = Signals(
     unheard=0.5, closed=True, refusals=2, answers=0, questions=0, unanswered=0.0, answered=False,
-    quiet=None, step_seconds=None, job_ended=False, alone=0.2, held=False, silent_after=3.5,
+    quiet=None, step_seconds=None, pause=0.0, job_ended=False, alone=0.2, held=False, late=0.0,
+    silent_after=3.5,
 )  # fmt: skip
 STILL = replace(GONE, closed=False, refusals=0, unheard=3.6, questions=12, unanswered=2.0)
 seconds = st.floats(0, 1000, allow_nan=False)
@@ -37,9 +39,11 @@ signals = st.builds(
     answered=st.booleans(),
     quiet=st.none() | seconds,
     step_seconds=st.none() | seconds,
+    pause=seconds,
     job_ended=st.booleans(),
     alone=st.none() | seconds,
     held=st.booleans(),
+    late=st.floats(0, MOST_LATE_SECONDS),
     silent_after=st.floats(0.5, 30),
 )
 
@@ -84,6 +88,14 @@ def test_slow_steps_need_more_patience_but_not_for_ever() -> None:
         ({"quiet": 2.2, "step_seconds": 0.1}, "lost"),
         ({"quiet": 2.0, "step_seconds": 0.1}, "silent"),
         ({"quiet": 2.2, "step_seconds": 1.0}, "silent"),
+        ({"quiet": 2.2, "step_seconds": 0.1, "pause": 1.4}, "lost"),
+        ({"quiet": 2.2, "step_seconds": 0.1, "pause": 1.6}, "silent"),
+        ({"quiet": 20.0, "step_seconds": 0.1, "pause": 60.0}, "lost"),
+        ({"unheard": 2.2, "late": 0.2}, "wait"),
+        ({"unheard": 2.4, "late": 0.2}, "lost"),
+        ({"unanswered": 1.8, "late": 0.2}, "wait"),
+        ({"quiet": 2.2, "late": 0.2}, "silent"),
+        ({"late": 3.0, "refusals": 2}, "lost"),
         ({"quiet": 0.0, "job_ended": True}, "lost"),
         ({"alone": None}, "lost"),
         ({"alone": 1.7}, "lost"),

@@ -29,11 +29,29 @@ def test_a_census_counts_who_is_looked_into_and_whom_it_heard_last() -> None:
     assert (found.at, found.silent, list(found.heard)) == (10.0, 1, [(3.0, "b"), (2.0, "d")])
 
 
+def test_what_this_process_slept_through_and_steps_that_nobody_read_are_no_silence() -> None:
+    node = Node("a", "linked", silent_since=90.0)
+    asked = Questions(open=[95.0])
+    training = Activity("run", 1, False, 92.0, 0.1, read_at=96.0)
+    found = signals_of(
+        node, asked, training, alone=None, missed=lambda _: 1.5, silent_after=3.0, now=100.0
+    )
+    assert (found.unheard, found.unanswered, found.quiet) == (8.5, 3.5, 2.5)
+
+
 def test_training_is_quiet_since_its_last_step_or_since_its_node_fell_silent() -> None:
     node = Node("a", "linked", silent_since=80.0)
 
     def quiet(activity: Activity | None) -> float | None:
-        signals = signals_of(node, Questions(), activity, alone=None, silent_after=3.0, now=100.0)
+        signals = signals_of(
+            node,
+            Questions(),
+            activity,
+            alone=None,
+            missed=lambda _: 0.0,
+            silent_after=3.0,
+            now=100.0,
+        )
         return signals.quiet
 
     assert quiet(None) is None
