@@ -303,4 +303,5 @@ def test_in_slack_a_person_asks_as_who_the_list_says_and_nobody_else_reads_anyth
     ):
         assert posted(state_dir, body, headers).status_code == 401
     assert slack.answers("forged") == []
+    assert {len(answers) for answers in slack.taken.values()} == {1}
     eventually("the run ends", lambda: alice.run(run)["status"] in ENDED)

@@ -1,0 +1,57 @@
+"""The page about Slack has the manifest of an app that Slack takes, and the commands there are."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from typing import Any
+
+import yaml
+from samtranslator.yaml_helper import yaml_parse
+from tests.support.repository import ROOT
+from tests.support.slack import WHO
+
+from trainyard.chat.commands import COMMANDS
+from trainyard.chat.members import person_of
+
+PAGE = (ROOT / "docs/use/slack.md").read_text()
+
+
+def fence(language: str) -> str:
+    """The page's one fence of this language, which is part of a list."""
+    (found,) = re.findall(rf"^   ```{language}\n(.*?)^   ```", PAGE, re.MULTILINE | re.DOTALL)
+    return textwrap.dedent(found)
+
+
+def test_the_manifest_keeps_the_limits_of_slacks_schema_and_asks_for_one_scope() -> None:
+    manifest: dict[str, Any] = yaml.safe_load(fence("yaml"))
+    shown = manifest["display_information"]
+    assert len(shown["name"]) <= 35
+    assert len(shown["description"]) <= 140
+    (command,) = manifest["features"]["slash_commands"]
+    assert re.fullmatch(r"/\S{1,31}", command["command"])
+    assert command["should_escape"] is True
+    assert manifest["oauth_config"] == {"scopes": {"bot": ["commands"]}}
+
+
+def test_the_manifest_leads_to_the_route_of_the_template() -> None:
+    (command,) = yaml.safe_load(fence("yaml"))["features"]["slash_commands"]
+    function = yaml_parse((ROOT / "template.yaml").read_text())["Resources"]["SlackFunction"]
+    route = function["Properties"]["Events"]["Commands"]["Properties"]["Path"]
+    assert command["url"] == f"https://API{route}"
+
+
+def test_every_command_is_in_the_pages_table_and_in_the_manifests_hint() -> None:
+    (command,) = yaml.safe_load(fence("yaml"))["features"]["slash_commands"]
+    for word, one in COMMANDS.items():
+        assert f"{word} {one.given}".strip() in command["usage_hint"]
+        assert re.search(rf"^\| `/trainyard {word}\b", PAGE, re.MULTILINE), word
+
+
+def test_the_pages_list_of_people_is_one_that_is_read() -> None:
+    alice = person_of(fence("json"), WHO)
+    assert alice is not None
+    assert alice.name == "alice"
+    for who in json.loads(fence("json")):
+        assert person_of(fence("json"), who) is not None
