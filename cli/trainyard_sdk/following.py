@@ -73,7 +73,8 @@ def run_ended(client: Client, run_id: str, pace: Pace, timeout: float | None) ->
     deadline = None if timeout is None else time.monotonic() + timeout
     with coming_back(back_to(run_id)):
         while True:
-            run = RunView.read((yield from patiently(lambda: client.run(run_id), pace)))
+            asked = _in_time(lambda: client.run(run_id), pace, deadline, f"run {run_id}")
+            run = RunView.read((yield from asked))
             if run.status in TERMINAL:
                 return run
             yield _pause(pace, deadline, f"run {run_id} is {run.status}: {run.reason}")
@@ -86,10 +87,28 @@ def cluster_settled(
     deadline = None if timeout is None else time.monotonic() + timeout
     with coming_back(f"Look at it with: trainyard cluster show {name}"):
         while True:
-            found = ClusterView.read((yield from patiently(lambda: client.cluster(name), pace)))
+            asked = _in_time(lambda: client.cluster(name), pace, deadline, f"cluster {name}")
+            found = ClusterView.read((yield from asked))
             if found.status in SETTLED:
                 return found
             yield _pause(pace, deadline, f"cluster {name} is {found.status}")
+
+
+def _in_time(call: Callable[[], R], pace: Pace, deadline: float | None, what: str) -> Flow[R]:
+    """The call's answer. Raises NotInTime where the API is away until the deadline."""
+    if deadline is None:
+        return (yield from patiently(call, pace))
+    left = max(0.0, deadline - time.monotonic())
+    pace = Pace(min(pace.poll_seconds, left), min(pace.patience_seconds, left))
+    try:
+        return (yield from patiently(call, pace))
+    except (Unreachable, ApiProblem) as error:
+        passes = isinstance(error, Unreachable) or error.status in RETRIED
+        if passes and time.monotonic() >= deadline:
+            raise NotInTime(
+                "Not finished in time", f"of {what} nothing is known: {error}"
+            ) from error
+        raise
 
 
 def _pause(pace: Pace, deadline: float | None, state: str) -> Pause:

@@ -9,6 +9,7 @@ from tests.support.memory import MemoryPrices
 from tests.support.spec_parts import cluster_spec
 from tests.support.story import Story, in_training, make_cluster, run_spec
 
+from trainyard.app.runs import cluster_costs
 from trainyard.app.runs.cluster_costs import cost_of_cluster
 from trainyard.app.runs.dry_run import dry_run_run
 from trainyard.app.runs.run_costs import RunCosts, costs_of
@@ -200,3 +201,19 @@ def test_a_budget_is_kept_though_the_price_list_is_away_when_the_cluster_is_made
         story.pass_time(60)
     assert story.run.problem is not None
     assert story.run.problem.code == "budget-exhausted"
+
+
+def test_what_was_idle_is_not_known_where_not_all_runs_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    story = Story()
+    make_cluster(story)
+    story.submit(run_spec(cluster={"name": "shared"}))
+    story.rest()
+    story.training()
+    story.pass_time(60)
+    monkeypatch.setattr(cluster_costs, "MOST_RUNS", 1)
+    whole = cost_of_cluster(story.world.ports, story.world.ports.clusters.get("shared"))
+    assert whole.usd is not None
+    assert (whole.idle_usd, len(whole.runs)) == (None, 1)
+    assert "Only the newest" in whole.reason

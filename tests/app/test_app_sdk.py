@@ -151,6 +151,17 @@ def test_without_a_network_a_wait_ends_when_its_patience_does_and_says_how_to_co
     assert f"Run {run.id} goes on" in "".join(caught.value.__notes__)
 
 
+def test_without_a_network_a_wait_ends_at_its_timeout_though_its_patience_is_longer(
+    story: Story, api: InProcess
+) -> None:
+    run = submitted(story, api, patience_seconds=3600)
+    api.troubles += away(100_000)
+    with pytest.raises(NotInTime, match=f"of run {run.id} nothing is known: ") as caught:
+        run.wait(timeout=0.05)
+    assert isinstance(caught.value.__cause__, Unreachable)
+    assert f"trainyard run watch {run.id}" in caught.value.next_step
+
+
 def test_expired_credentials_end_a_wait_at_once_with_one_clear_error(
     story: Story, api: InProcess
 ) -> None:

@@ -110,7 +110,7 @@ class ClusterCostView(View):
 
     cluster_name: str
     usd: float | None = Field(description="null: a price was not known")
-    reason: str = Field(description="why usd is null, and what to do")
+    reason: str = Field(description="why usd or idleUsd is null, and what to do")
     at: datetime = Field(description="the moment up to which it is counted")
     node_seconds: float = Field(description="of all its nodes")
     prices: list[PriceSpan] = Field(description="oldest first")

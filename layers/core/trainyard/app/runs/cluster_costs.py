@@ -18,6 +18,10 @@ from trainyard_contracts.events import Fact
 #: Runs that one answer looks at.
 MOST_RUNS = 1000
 _PAGE = 100
+_MORE = (
+    f"Only the newest {MOST_RUNS} runs of this cluster are looked at, so what was idle is not "
+    "known. Ask for the costs of older runs with since and until (trainyard costs)."
+)
 
 
 @dataclass(frozen=True)
@@ -61,9 +65,12 @@ def cost_of_cluster(ports: Ports, cluster: Cluster) -> ClusterCost:
             whole.extend(found if by_job else [])
     usd, used = costs.usd_of(whole), list(shares.values())
     known = [share for share in used if share is not None]
-    idle = None if usd is None or len(known) < len(used) else max(0.0, usd - sum(known))
+    more = len(runs) >= MOST_RUNS
+    lacks = usd is None or more or len(known) < len(used)
+    idle = None if lacks else max(0.0, (usd or 0.0) - sum(known))
     seconds = sum(spell.node_seconds for spell in whole)
-    return ClusterCost(usd, costs.unpriced(whole), now, seconds, whole, shares, idle)
+    reason = costs.unpriced(whole) or (_MORE if more else "")
+    return ClusterCost(None if more and by_job else usd, reason, now, seconds, whole, shares, idle)
 
 
 def _own(ports: Ports, run: Run) -> list[Fact]:
