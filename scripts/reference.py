@@ -24,10 +24,11 @@ from trainyard.domain.records import WaitKind
 from trainyard.http import openapi
 from trainyard.http.problems import STATUS
 from trainyard.settings import Settings
-from trainyard_contracts import commands, hyperpod
+from trainyard_contracts import commands, hyperpod, user_events
 from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.events import AGENT_EVENTS, AgentEvent, Fact, RunEvent
 from trainyard_contracts.specs import RunSpec
+from trainyard_contracts.user_events import ToldCluster, ToldRun, UserEvent
 
 ROOT = Path(__file__).resolve().parents[1]
 DIRECTORY = ROOT / "docs/reference"
@@ -83,6 +84,17 @@ def events() -> str:
         "## Made by the control plane\n",
         paragraph(f"Each has {fields_of(Fact)}."),
         table(["fact", "meaning", "fields besides", "wakes"], map(event_row, facts.OWN)),
+        "## Sent to your rules\n",
+        paragraph(
+            f"On the stage's bus, with source `{user_events.SOURCE}` "
+            "([how to be told](../use/notify.md)). The detail has "
+            f"{fields_of(UserEvent)}. `run` has {fields_of(ToldRun)}. `cluster` has "
+            f"{fields_of(ToldCluster)}."
+        ),
+        table(
+            ["detail-type", "when"],
+            ([f"`{name}`", meaning] for name, meaning in user_events.USER_EVENTS.items()),
+        ),
     ]
     return "\n".join(parts)
 

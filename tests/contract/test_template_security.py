@@ -73,7 +73,7 @@ CLIENTS = {
     "_dynamodb": "dynamodb", "_s3": "s3", "_sagemaker": "sagemaker", "_sfn": "states",
     "_ssm": "ssm", "_secrets": "secretsmanager", "_pricing": "pricing", "_sqs": "sqs",
     "logs": "logs", "_logs": "logs", "_iam": "iam", "_fsx": "fsx", "_ec2": "ec2",
-    "_cloudwatch": "cloudwatch", "_scheduler": "scheduler",
+    "_cloudwatch": "cloudwatch", "_scheduler": "scheduler", "_events": "events",
 }  # fmt: skip
 #: What AWS asks for beside the calls themselves.
 IMPLIED = {

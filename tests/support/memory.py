@@ -24,6 +24,7 @@ from trainyard.domain.audit import AuditEntry, AuditQuery
 from trainyard.domain.facts import attempt_of, data_of, type_of
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.listing import EVERYTHING, Wanted, matches
+from trainyard.domain.notices import Notice, of_cluster, of_line
 from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Run, TimelineEntry, Wait
 from trainyard.domain.schedule_records import Schedule
 from trainyard.domain.states import BackendStatus, NodeState
@@ -47,6 +48,7 @@ from trainyard.ports import (
     Product,
     PutRequest,
     Remains,
+    UnsentNotice,
 )
 from trainyard_contracts import places
 from trainyard_contracts.base import read_stored
@@ -58,6 +60,7 @@ from trainyard_contracts.filesystems import FilesystemSpec
 from trainyard_contracts.inputs import S3Prefix
 from trainyard_contracts.places import RECORD_TAG, STAGE_TAG
 from trainyard_contracts.trees import Pack
+from trainyard_contracts.user_events import UserEvent
 
 START = datetime(2026, 11, 20, 12, 0, tzinfo=timezone.utc)
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -169,6 +172,7 @@ class MemoryRuns:
         self.kept_facts: dict[str, dict[str, Fact]] = {}
         self.entries: dict[str, dict[str, TimelineEntry]] = {}
         self.kept_checkpoints: dict[str, dict[tuple[int, int, str], Checkpoint]] = {}
+        self.notices: dict[tuple[str, str], Notice] = {}
 
     def create(self, run: Run, *, idempotency_key: str | None, body_hash: str) -> Run:
         if idempotency_key is not None:
@@ -257,6 +261,9 @@ class MemoryRuns:
         return sorted(found, key=lambda fact: (fact.at, fact.id))
 
     def note(self, run_id: str, entry: TimelineEntry) -> None:
+        notice = of_line(run_id, entry)
+        if notice is not None and entry.id not in self.entries.get(run_id, {}):
+            self.notices[(run_id, entry.id)] = notice
         self.entries.setdefault(run_id, {}).setdefault(entry.id, as_stored(entry, entry.at))
 
     def timeline(self, run_id: str, *, limit: int, token: str | None) -> Page[TimelineEntry]:
@@ -298,6 +305,8 @@ class MemoryClusters:
         self.broken: set[str] = set()  # records of these names cannot be read
         self.kept_facts: dict[str, dict[str, Fact]] = {}
         self.beats: dict[str, dict[str, ClusterHeartbeat]] = {}
+        self.notices: dict[tuple[str, str], Notice] = {}
+        self.told: set[str] = set()
 
     def create(self, cluster: Cluster) -> Cluster:
         old = self.stored.get(cluster.name)
@@ -320,6 +329,10 @@ class MemoryClusters:
         changed = cluster.changed(version=cluster.version + 1, updated_at=self._clock.now())
         fresh = read_stored(Cluster, changed.model_dump_json())
         self.stored[cluster.name] = fresh
+        notice = of_cluster(fresh)
+        if notice is not None and notice.id not in self.told:
+            self.told.add(notice.id)
+            self.notices[(cluster.name, notice.id)] = notice
         return fresh
 
     def succeed(self, cluster: Cluster, successor: Cluster) -> Cluster:
@@ -977,6 +990,30 @@ class MemoryPrices:
         return 1.5 * sum(group.count + group.spares for group in spec.groups())
 
 
+class MemoryNotices:
+    """The port `Notices`; `events` is what the bus has taken."""
+
+    def __init__(self, runs: MemoryRuns, clusters: MemoryClusters) -> None:
+        self._stores = (runs.notices, clusters.notices)
+        self.events: list[UserEvent] = []
+        self.away = False
+
+    def unsent(self, at_most: int) -> list[UnsentNotice]:
+        found = [
+            UnsentNotice(notice, key) for store in self._stores for key, notice in store.items()
+        ]
+        return sorted(found, key=lambda one: (one.notice.at, one.notice.id))[:at_most]
+
+    def send(self, event: UserEvent) -> None:
+        if self.away:
+            raise errors.RetryableError("the bus is away")
+        self.events.append(event)
+
+    def sent(self, unsent: UnsentNotice) -> None:
+        for store in self._stores:
+            store.pop(unsent.key, None)
+
+
 @dataclass
 class World:
     """Everything of one test, with its ports; `fuse` kills the process at a chosen port call."""
@@ -1003,6 +1040,7 @@ class World:
     directories: MemoryDirectories = field(init=False)
     executions: MemoryExecutions = field(default_factory=MemoryExecutions)
     dead_letters: MemoryDeadLetters = field(default_factory=MemoryDeadLetters)
+    notices: MemoryNotices = field(init=False)
     secrets: MemorySecrets = field(default_factory=MemorySecrets)
     metrics: MemoryMetrics = field(default_factory=MemoryMetrics)
     backend: MemoryBackend = field(init=False)
@@ -1010,6 +1048,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.runs, self.clusters = MemoryRuns(self.clock), MemoryClusters(self.clock)
+        self.notices = MemoryNotices(self.runs, self.clusters)
         self.arrays = MemoryArrays(self.clock)
         self.schedules = MemorySchedules(self.clock)
         self.filesystems = MemoryFilesystems(self.clock)
@@ -1030,7 +1069,8 @@ class World:
             blobs=wrap(self.blobs), uploads=wrap(self.uploads), exports=wrap(self.exports),
             directories=wrap(self.directories),
             sources=wrap(self.sources), executions=wrap(self.executions),
-            dead_letters=wrap(self.dead_letters), secrets=wrap(self.secrets), prices=MemoryPrices(),
+            dead_letters=wrap(self.dead_letters), notices=wrap(self.notices),
+            secrets=wrap(self.secrets), prices=MemoryPrices(),
             metrics=self.metrics, clock=self.clock, ids=self.ids,
             config=Config(heartbeat_seconds=60, secret_prefix="trainyard/test",
                           data_bucket="trainyard-data", region="us-east-1"),

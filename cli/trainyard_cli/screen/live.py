@@ -34,6 +34,8 @@ from .words import began_with, mark
 POLL_SECONDS = 1.0
 #: A plain log gets a line about steps this often.
 STEP_LINE_SECONDS = 5.0
+#: A plain log in which nothing else is said gets the run's status this often.
+QUIET_SECONDS = 60.0
 #: So long may the API be away before following gives up; the run itself does not mind.
 PATIENCE_SECONDS = 60.0
 TIMELINE_LINES = 14
@@ -103,6 +105,7 @@ class _Lines:
         self._step_at = 0.0
         self._step: int | None = None
         self._noted = ""
+        self._printed_at = time.monotonic()
         self._days = _Days()
 
     def __enter__(self) -> _Lines:
@@ -128,13 +131,14 @@ class _Lines:
             self._print(f"{'':8}  {training_line(snapshot)}")
             for node in snapshot.nodes:
                 self._print(f"{'':8}    {node_line(node)}")
+        run = snapshot.run
         if snapshot.finished:
-            self._print(
-                f"{'':8}  run {snapshot.run['id']} {snapshot.run['status']}: "
-                f"{snapshot.run['reason']}"
-            )
+            self._print(f"{'':8}  run {run['id']} {run['status']}: {run['reason']}")
+        elif time.monotonic() - self._printed_at >= QUIET_SECONDS:
+            self._print(f"{'':8}  {run['status']}: {run['reason']}")
 
     def _print(self, text: str) -> None:
+        self._printed_at = time.monotonic()
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 

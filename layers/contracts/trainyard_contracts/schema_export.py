@@ -12,6 +12,7 @@ from .cluster_specs import BACKEND_EVENTS, ClusterSpec
 from .events import AGENT_EVENTS
 from .filesystems import FilesystemSpec
 from .specs import RunSpec
+from .user_events import UserEvent
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 FILES: tuple[type[BaseModel], ...] = (
@@ -24,7 +25,8 @@ FILES: tuple[type[BaseModel], ...] = (
 
 def contract_classes() -> list[Any]:
     """Every top-level class or union of specs, events and files; parts are in their schemas."""
-    return [RunSpec, ClusterSpec, FilesystemSpec, *AGENT_EVENTS.values(), *BACKEND_EVENTS, *FILES]
+    sent = [*AGENT_EVENTS.values(), *BACKEND_EVENTS, UserEvent]
+    return [RunSpec, ClusterSpec, FilesystemSpec, *sent, *FILES]
 
 
 def schema_files() -> dict[str, str]:

@@ -17,6 +17,7 @@ from trainyard.domain.audit import AuditEntry, AuditQuery
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.filesystems import Life, TaskEnd
 from trainyard.domain.listing import EVERYTHING, Wanted
+from trainyard.domain.notices import Notice
 from trainyard.domain.people import RolesOfPeople
 from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Run, TimelineEntry, Wait
 from trainyard.domain.schedule_records import Schedule
@@ -30,6 +31,7 @@ from trainyard_contracts.files import ExportedObject
 from trainyard_contracts.filesystems import FilesystemSpec
 from trainyard_contracts.inputs import S3Prefix
 from trainyard_contracts.trees import Pack
+from trainyard_contracts.user_events import UserEvent
 
 T = TypeVar("T")
 
@@ -876,6 +878,30 @@ class DeadLetters(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class UnsentNotice:
+    """A notice that is in the table; `key` is opaque, to be struck off by."""
+
+    notice: Notice
+    key: tuple[str, str]
+
+
+class Notices(Protocol):
+    """What people's own rules are told. `Runs` and `Clusters` write it with what it tells."""
+
+    def unsent(self, at_most: int) -> list[UnsentNotice]:
+        """Oldest first. One that was written or sent just now may be missing or there again."""
+        ...
+
+    def send(self, event: UserEvent) -> None:
+        """Put it on the bus. Raises errors.RetryableError; it may have been taken all the same."""
+        ...
+
+    def sent(self, unsent: UnsentNotice) -> None:
+        """Strike it off; a repetition changes nothing."""
+        ...
+
+
 class Secrets(Protocol):
     def ensure(self, name: str) -> str:
         """Create a random secret if there is none; returns its ARN."""
@@ -1050,6 +1076,7 @@ class Ports:
     directories: Directories
     executions: Executions
     dead_letters: DeadLetters
+    notices: Notices
     secrets: Secrets
     prices: Prices
     metrics: Metrics

@@ -58,6 +58,7 @@ def build(settings: Settings) -> Ports:
     from trainyard.aws.fsx import Fsx
     from trainyard.aws.metrics import LogMetrics
     from trainyard.aws.networks import Subnets
+    from trainyard.aws.notices import TableNotices
     from trainyard.aws.pricing import PriceList
     from trainyard.aws.runs import TableRuns
     from trainyard.aws.scheduler import EventBridgeScheduler
@@ -99,6 +100,7 @@ def build(settings: Settings) -> Ports:
         directories=S3Directories(s3, settings.data_bucket),
         executions=StateMachines(Lazy("stepfunctions", settings.region), _machines(settings)),
         dead_letters=QueueDeadLetters(Lazy("sqs", settings.region), settings.dead_letters_url),
+        notices=TableNotices(table, Lazy("events", settings.region), settings.event_bus_name),
         secrets=SecretKeys(Lazy("secretsmanager", settings.region), settings.stage),
         metrics=LogMetrics(settings.stage),
         prices=PriceList(Lazy("pricing", "us-east-1"), settings.region),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from datetime import datetime, timedelta
 
-from trainyard.aws import listing
+from trainyard.aws import listing, notices
 from trainyard.aws.facts import fact_item, names_item, read_facts, written
 from trainyard.aws.items import (
     Item,
@@ -21,6 +21,7 @@ from trainyard.aws.items import (
 from trainyard.aws.table import Table
 from trainyard.domain import errors
 from trainyard.domain.listing import EVERYTHING, Wanted
+from trainyard.domain.notices import Notice, of_cluster
 from trainyard.domain.records import Cluster
 from trainyard.ports import Clock, Page
 from trainyard_contracts.events import ClusterHeartbeat, Fact
@@ -69,14 +70,20 @@ class TableClusters:
         values = {f":{name}": value for name, value in attributes.items()} | {
             ":before": number(cluster.version)
         }
-        if not self._table.update(
+        write = self._table.change_if(
             _pk(cluster.name),
             "cluster",
             expression,
             condition="version = :before",
             values=values,
             names={f"#{name}": name for name in attributes},
-        ):
+        )
+        notice = of_cluster(after)
+        told = [] if notice is None else [self._table.new(_notice_item(cluster.name, notice))]
+        failed = self._table.transact(write, *told)
+        if failed == [1]:  # people are told already
+            failed = self._table.transact(write)
+        if failed:
             raise errors.ConflictError(
                 f"cluster {cluster.name} was changed by someone else since version "
                 f"{cluster.version}"
@@ -153,6 +160,14 @@ def _pk(name: str) -> str:
 
 def _key(name: str) -> Item:
     return {"pk": text(_pk(name)), "sk": text("cluster")}
+
+
+def _notice_item(name: str, notice: Notice) -> Item:
+    return {
+        "pk": text(_pk(name)),
+        "sk": text(f"notice#{notice.id}"),
+        **notices.attributes(notice),
+    }
 
 
 def _attributes(cluster: Cluster) -> dict[str, Value]:

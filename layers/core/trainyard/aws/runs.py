@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from pydantic import ValidationError
 
-from trainyard.aws import listing, page_tokens
+from trainyard.aws import listing, notices, page_tokens
 from trainyard.aws.facts import fact_item, names_item, read_facts, written
 from trainyard.aws.items import (
     Item,
@@ -27,6 +27,7 @@ from trainyard.aws.items import (
 from trainyard.aws.table import Table
 from trainyard.domain import errors
 from trainyard.domain.listing import EVERYTHING, Wanted
+from trainyard.domain.notices import of_line
 from trainyard.domain.records import TERMINAL, Checkpoint, Run, TimelineEntry
 from trainyard.ports import Clock, Page
 from trainyard_contracts import places
@@ -175,7 +176,7 @@ class TableRuns:
         )
         beside = [] if names is None else [self._table.always(names_item(pk, fact.id, names))]
         return not self._table.transact(
-            self._table.new(fact_item(pk, stored)),
+            self._table.new({**fact_item(pk, stored), **notices.attributes(of_line(run_id, line))}),
             self._table.always(_line_item(run_id, line)),
             *beside,
         )
@@ -313,7 +314,11 @@ def _checkpoint(item: Item) -> Checkpoint:
 
 
 def _marker_item(run_id: str, entry: TimelineEntry) -> Item:
-    return {"pk": text(_pk(run_id)), "sk": text(f"note#{entry.id}")}
+    return {
+        "pk": text(_pk(run_id)),
+        "sk": text(f"note#{entry.id}"),
+        **notices.attributes(of_line(run_id, entry)),
+    }
 
 
 def _line_item(run_id: str, entry: TimelineEntry) -> Item:

@@ -2,16 +2,17 @@
 
     pk                sk                         what
     run#<id>          run                        the run (doc, version)
-    run#<id>          fact#<fact id>             a fact, once
+    run#<id>          fact#<fact id>             a fact, once; a notice
     run#<id>          nodes#<fact id>            the node names of a fact of many
     run#<id>          line#<at>#<entry id>       a line of the timeline
-    run#<id>          note#<entry id>            makes the same entry id a no-op
+    run#<id>          note#<entry id>            makes the same entry id a no-op; a notice
     run#<id>          ckpt#<step>#<attempt>      a checkpoint
     run#<id>          child#<id>                 a run that begins after it
     key#<sha256>      key                        an Idempotency-Key, TTL 24 h
     cluster#<name>    cluster                    the cluster, and when it was used
     cluster#<name>    fact#<fact id>             a fact of the cluster
     cluster#<name>    nodes#<fact id>            the node names of a fact of many
+    cluster#<name>    notice#<notice id>         what is told of it, once
     cluster#<name>    turns                      whose turn it is (doc, version)
     beat#<name>       <at>#<event id>            a heartbeat, TTL 7 days
     array#<id>        array                      an array of runs (doc, version)
@@ -31,6 +32,7 @@ The index has these keys:
     schedule#<name>   schedules#active|deleted   <created>#<name>
     filesystem#<name> filesystems#active|deleted <created>#<name>
     wait#<owner>      waits                      <owner>
+    (any notice)      notices                    <at>#<notice id>, until it is sent
 
 It gives keys only; what is shown or decided on is then read consistently from the table. The index
 `listed` has the same keys, and beside them what lists are filtered by (`listing.py`).
@@ -130,6 +132,27 @@ class Table:
             "Put": {"TableName": self.name, "Item": dict(item), **_condition(condition, values)}
         }
 
+    def change_if(
+        self,
+        pk: str,
+        sk: str,
+        expression: str,
+        *,
+        condition: str,
+        values: Mapping[str, Value],
+        names: Mapping[str, str],
+    ) -> dict[str, Any]:
+        """A member of `transact` that changes an item if the condition holds."""
+        return {
+            "Update": {
+                "TableName": self.name,
+                "Key": _key(pk, sk),
+                "UpdateExpression": expression,
+                "ExpressionAttributeNames": dict(names),
+                **_condition(condition, values),
+            }
+        }
+
     def always(self, item: Item) -> dict[str, Any]:
         """A member of `transact` that writes an item whatever is there."""
         return {"Put": {"TableName": self.name, "Item": dict(item)}}
@@ -215,6 +238,14 @@ class Table:
             (_index_order(key), found[key["pk"]["S"]]) for key in keys if key["pk"]["S"] in found
         ]
 
+    def indexed(self, partition: str, *, at_most: int) -> list[Item]:
+        """Items of a partition of the index, oldest first; several may have one partition key."""
+        keys = islice(self._index(partition, newest_first=False), at_most)
+        return sorted(
+            self.batch_get([(key["pk"]["S"], key["sk"]["S"]) for key in keys]),
+            key=lambda item: item.get("gsi1sk", text(""))["S"],
+        )
+
     def page(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """One answer to a query as DynamoDB gives it: at most 1 MB was read for it."""
         with translated("read the table"):
@@ -236,14 +267,14 @@ class Table:
                 yield from answer["Responses"].get(self.name, [])
                 wanted = answer.get("UnprocessedKeys") or {}
 
-    def _index(self, partition: str) -> Iterator[Item]:
+    def _index(self, partition: str, *, newest_first: bool = True) -> Iterator[Item]:
         request = {
             "TableName": self.name,
             "IndexName": "gsi1",
             "KeyConditionExpression": "gsi1pk = :pk",
             "ExpressionAttributeValues": {":pk": text(partition)},
             "ProjectionExpression": "pk, sk, gsi1sk",
-            "ScanIndexForward": False,
+            "ScanIndexForward": not newest_first,
         }
         return self._pages(request, None)
 

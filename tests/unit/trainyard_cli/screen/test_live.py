@@ -213,3 +213,15 @@ def test_a_timeline_says_each_day_once_with_its_zone(monkeypatch: pytest.MonkeyP
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+def test_a_plain_log_says_the_status_where_nothing_else_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    console = Console(file=io.StringIO(), width=100)
+    lines = live._Lines(console)
+    lines.show(Snapshot(a_run("Provisioning")))
+    assert "Provisioning" not in console.file.getvalue()  # type: ignore[attr-defined]
+    monkeypatch.setattr(live, "QUIET_SECONDS", 0)
+    lines.show(Snapshot(a_run("Provisioning")))
+    assert console.file.getvalue().endswith("Provisioning: because\n")  # type: ignore[attr-defined]

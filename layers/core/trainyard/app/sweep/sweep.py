@@ -28,6 +28,7 @@ from trainyard.app.sweep.cluster_changes import cluster_change
 from trainyard.app.sweep.directories import directories, old_directory
 from trainyard.app.sweep.filesystems import filesystem_step, filesystems, unknown_filesystem
 from trainyard.app.sweep.filesystems import unknown as unknown_filesystems
+from trainyard.app.sweep.notices import notice_step, unsent_notices
 from trainyard.app.sweep.orphans import REMEDY, Suspect, suspects
 from trainyard.app.sweep.schedules import schedule_step, stored_schedules
 from trainyard.app.sweep.swept import Swept
@@ -46,7 +47,7 @@ from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.records import Cluster, Run, TimelineEntry, Wait
 from trainyard.domain.schedule_records import Schedule
 from trainyard.domain.states import BackendStatus, NodeState
-from trainyard.ports import DeadLetter, Directory, Ports, Remains, SeenFilesystem
+from trainyard.ports import DeadLetter, Directory, Ports, Remains, SeenFilesystem, UnsentNotice
 from trainyard_contracts.commands import Cancel, JobState, Status, answer_of
 from trainyard_contracts.events import ClusterHeartbeat, ExportFinished
 
@@ -111,8 +112,11 @@ def _name(
     | SeenFilesystem
     | Directory
     | RunArray
-    | Schedule,
+    | Schedule
+    | UnsentNotice,
 ) -> str:
+    if isinstance(item, UnsentNotice):
+        return item.notice.id
     if isinstance(item, DeadLetter):
         return item.body[:200]
     if isinstance(item, SeenFilesystem):
@@ -553,5 +557,6 @@ DUTIES: tuple[
     (filesystems, filesystem_step),
     (unknown_filesystems, unknown_filesystem),
     (directories, old_directory),
+    (unsent_notices, notice_step),
     (_letters, dead_letter),  # last: an event that made on-fact fail may make the sweep fail, too
 )

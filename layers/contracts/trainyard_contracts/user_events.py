@@ -1,0 +1,68 @@
+"""What people's own rules are told, on the stage's bus, with source `trainyard`."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from pydantic import AwareDatetime, Field
+
+from .base import Lenient
+
+SOURCE: Final = "trainyard"
+
+UserEventType = Literal[
+    "run.submitted",
+    "run.started",
+    "run.recovered",
+    "run.finished",
+    "run.failed",
+    "run.cancelled",
+    "run.budget",
+    "cluster.ready",
+    "cluster.failed",
+    "cluster.deleted",
+]
+
+#: When each is sent; the key is the event's detail-type.
+USER_EVENTS: dict[UserEventType, str] = {
+    "run.submitted": "a run was accepted",
+    "run.started": "the job of an attempt began; `run.attempt` is 1 for the first",
+    "run.recovered": "training goes on after a fault",
+    "run.finished": "the run ended with success",
+    "run.failed": "the run ended without success; `run.problem` is why",
+    "run.cancelled": "the run ended because a person wanted it",
+    "run.budget": "a part of the run's budget is spent, or all that it may spend",
+    "cluster.ready": "a cluster takes runs, for the first time since it was made",
+    "cluster.failed": "a cluster could not be made; it is deleted",
+    "cluster.deleted": "a cluster is gone",
+}
+
+
+class ToldRun(Lenient):
+    """The run that an event is about."""
+
+    id: str
+    name: str = Field(default="", description="'' if its record could not be read")
+    owner: str = Field(default="", description="name of the person whose run it is")
+    cluster: str = Field(default="", description="name of its cluster")
+    labels: dict[str, str] = Field(default_factory=dict)
+    attempt: int | None = None
+    problem: str = Field(default="", description="code of the problem with which it ended")
+
+
+class ToldCluster(Lenient):
+    """The cluster that an event is about."""
+
+    name: str
+    run: str = Field(default="", description="id of the run that it was made for")
+
+
+class UserEvent(Lenient):
+    """The detail of an event. It may come twice with the same `id`, late, and out of order."""
+
+    id: str = Field(description="the same for all copies of one event")
+    at: AwareDatetime = Field(description="when it happened")
+    type: str = Field(description="as the detail-type")
+    message: str = Field(description="a sentence for people; jobs and people wrote parts of it")
+    run: ToldRun | None = None
+    cluster: ToldCluster | None = None

@@ -1,0 +1,70 @@
+"""Each minute: tell people's own rules what was decided since.
+
+A notice lies in the table with what it tells. It goes to the bus first and is struck off then: a
+death between the two sends it again with the same id, and none loses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from trainyard.app.sweep.swept import Swept
+from trainyard.domain.errors import (
+    ClusterNotFound,
+    RecordUnreadable,
+    RunNotFound,
+)
+from trainyard.domain.notices import Notice
+from trainyard.ports import Ports, UnsentNotice
+from trainyard_contracts.user_events import ToldCluster, ToldRun, UserEvent
+
+#: So many notices a sweep, within its time limit.
+NOTICES = 200
+
+
+def unsent_notices(ports: Ports) -> Sequence[UnsentNotice]:
+    return ports.notices.unsent(NOTICES)
+
+
+def notice_step(ports: Ports, unsent: UnsentNotice) -> Iterator[Swept]:
+    """No line of the sweep's log: it is news of a run, and no repair."""
+    ports.notices.send(told(ports, unsent.notice))
+    ports.notices.sent(unsent)
+    return iter(())
+
+
+def told(ports: Ports, notice: Notice) -> UserEvent:
+    """The event, with what rules are written about: names, owner, labels."""
+    return UserEvent(
+        id=notice.id,
+        at=notice.at,
+        type=notice.type,
+        message=notice.message,
+        run=_run(ports, notice) if notice.run_id else None,
+        cluster=_cluster(ports, notice.cluster_name) if notice.cluster_name else None,
+    )
+
+
+def _run(ports: Ports, notice: Notice) -> ToldRun:
+    """A record that cannot be read keeps nobody from hearing of the run."""
+    try:
+        run = ports.runs.get(notice.run_id)
+    except (RunNotFound, RecordUnreadable):
+        return ToldRun(id=notice.run_id, attempt=notice.attempt)
+    failed = notice.type == "run.failed" and run.problem is not None
+    return ToldRun(
+        id=run.id,
+        name=run.name,
+        owner=run.created_by.name if run.created_by else "",
+        cluster=run.cluster_name or "",
+        labels=run.labels,
+        attempt=notice.attempt,
+        problem=run.problem.code if failed and run.problem else "",
+    )
+
+
+def _cluster(ports: Ports, name: str) -> ToldCluster:
+    try:
+        return ToldCluster(name=name, run=ports.clusters.get(name).owner_run or "")
+    except (ClusterNotFound, RecordUnreadable):
+        return ToldCluster(name=name)

@@ -1,0 +1,76 @@
+"""Notices in the table (layout: `table.py`): each is written with what it tells, or not at all."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from trainyard.aws.items import Item, pack, record_of, stamp, text
+from trainyard.aws.refusals import translated
+from trainyard.aws.table import Table
+from trainyard.domain import errors
+from trainyard.domain.notices import Notice
+from trainyard.ports import UnsentNotice
+from trainyard_contracts.user_events import SOURCE, UserEvent
+
+_LOG = logging.getLogger(__name__)
+_UNSENT = "notices"
+#: What an item has besides while its notice is not sent.
+_SENT = "REMOVE gsi1pk, gsi1sk, notice"
+
+
+def attributes(notice: Notice | None) -> Item:
+    """What the item has besides that makes a notice known, written once by the item's key."""
+    if notice is None:
+        return {}
+    return {
+        "notice": pack(notice),
+        "gsi1pk": text(_UNSENT),
+        "gsi1sk": text(f"{stamp(notice.at)}#{notice.id}"),
+    }
+
+
+class TableNotices:
+    """The port `Notices` on DynamoDB and EventBridge."""
+
+    def __init__(self, table: Table, events: Any, bus: str) -> None:
+        self._table, self._events, self._bus = table, events, bus
+
+    def unsent(self, at_most: int) -> list[UnsentNotice]:
+        found = []
+        for item in self._table.indexed(_UNSENT, at_most=at_most):
+            if "notice" not in item:  # sent, and the index does not know it yet
+                continue
+            try:
+                found.append(_read(item))
+            except errors.RecordUnreadable as error:
+                _LOG.error("%s: nobody is told of it", error.detail)
+        return found
+
+    def send(self, event: UserEvent) -> None:
+        entry = {
+            "EventBusName": self._bus,
+            "Source": SOURCE,
+            "DetailType": event.type,
+            "Time": event.at,
+            "Detail": event.model_dump_json(by_alias=True, exclude_none=True),
+        }
+        with translated("put an event on the bus"):
+            answer = self._events.put_events(Entries=[entry])
+        if answer["FailedEntryCount"]:
+            refused = answer["Entries"][0]
+            raise errors.RetryableError(
+                f"the bus did not take {event.type} of {event.id}: "
+                f"{refused.get('ErrorCode')}: {refused.get('ErrorMessage')}"
+            )
+
+    def sent(self, unsent: UnsentNotice) -> None:
+        pk, sk = unsent.key
+        self._table.update(
+            pk, sk, _SENT, condition="gsi1pk = :unsent", values={":unsent": text(_UNSENT)}
+        )
+
+
+def _read(item: Item) -> UnsentNotice:
+    notice = record_of(Notice, {**item, "doc": item["notice"]})
+    return UnsentNotice(notice, (item["pk"]["S"], item["sk"]["S"]))
