@@ -201,7 +201,11 @@ def test_each_type_is_said_to_people_and_only_the_sweep_may_send() -> None:
         for statement in policy["PolicyDocument"]["Statement"]
         if "events:PutEvents" in str(statement.get("Action"))
     }
-    assert senders == {("SweepRole", json.dumps({"StringEquals": {"events:source": SOURCE}}))}
+    ours = {"SweepRole": SOURCE, "SlackRole": "trainyard.slack"}
+    assert senders == {
+        (role, json.dumps({"StringEquals": {"events:source": source}}))
+        for role, source in ours.items()
+    }
 
 
 def test_an_entry_that_the_bus_refuses_is_no_success() -> None:

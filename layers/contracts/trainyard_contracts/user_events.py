@@ -1,4 +1,4 @@
-"""What people's own rules are told, on the stage's bus, with source `trainyard`."""
+"""What people's own rules hear of, on the stage's bus, with source `trainyard`."""
 
 from __future__ import annotations
 

@@ -887,7 +887,7 @@ class UnsentNotice:
 
 
 class Notices(Protocol):
-    """What people's own rules are told. `Runs` and `Clusters` write it with what it tells."""
+    """What people's own rules hear of. `Runs` and `Clusters` write it with what it tells."""
 
     def unsent(self, at_most: int) -> list[UnsentNotice]:
         """Oldest first. One that was written or sent just now may be missing or there again."""

@@ -23,7 +23,7 @@ class Settings:
     table_name: str
     #: bundles, logs and exports; its name begins with `sagemaker-`
     data_bucket: str
-    #: the bus that the agents report to, and on which people's own rules are told
+    #: the bus that the agents report to, and on which people's own rules listen
     event_bus_name: str
     #: the queue of events that could not be recorded; the sweep records them
     dead_letters_url: str

@@ -81,7 +81,7 @@ class TableClusters:
         notice = of_cluster(after)
         told = [] if notice is None else [self._table.new(_notice_item(cluster.name, notice))]
         failed = self._table.transact(write, *told)
-        if failed == [1]:  # people are told already
+        if failed == [1]:  # people have heard of it already
             failed = self._table.transact(write)
         if failed:
             raise errors.ConflictError(

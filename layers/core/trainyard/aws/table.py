@@ -12,7 +12,7 @@
     cluster#<name>    cluster                    the cluster, and when it was used
     cluster#<name>    fact#<fact id>             a fact of the cluster
     cluster#<name>    nodes#<fact id>            the node names of a fact of many
-    cluster#<name>    notice#<notice id>         what is told of it, once
+    cluster#<name>    notice#<notice id>         what people hear of it, once
     cluster#<name>    turns                      whose turn it is (doc, version)
     beat#<name>       <at>#<event id>            a heartbeat, TTL 7 days
     array#<id>        array                      an array of runs (doc, version)

@@ -1,4 +1,4 @@
-"""Which of a run's lines and a cluster's changes people's own rules are told of."""
+"""Which of a run's lines and a cluster's changes reach people's own rules."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MESSAGE_CHARACTERS = 2000
 
 
 class Notice(Record):
-    """What is to be told, as it was when it was decided. Its id is that of the event."""
+    """A line or a change as it was when it was decided. Its id is that of the event."""
 
     id: str
     at: AwareDatetime
@@ -43,7 +43,7 @@ class Notice(Record):
 
 
 def of_line(run_id: str, line: TimelineEntry) -> Notice | None:
-    """None of a line that nobody is told of."""
+    """None of a line that reaches nobody."""
     type_ = _LINES.get((line.kind, line.type))
     if type_ is None:
         return None
@@ -51,7 +51,7 @@ def of_line(run_id: str, line: TimelineEntry) -> Notice | None:
 
 
 def of_cluster(cluster: Cluster) -> Notice | None:
-    """None in a status that nobody is told of. Once for a generation: a start is no making."""
+    """None in a status that reaches nobody. Once for a generation: a start is no making."""
     type_ = _CLUSTERS.get(cluster.status)
     if type_ is None:
         return None
