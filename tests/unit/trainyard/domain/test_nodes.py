@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from tests.support.facts import answering
 from tests.support.parallelcluster_specs import SUBNET
@@ -13,7 +14,7 @@ from tests.support.recovery import FIRST, LOST, NODES, ONE, SPARE, TWO, acted, e
 from trainyard.domain.decisions import Decision, Draft
 from trainyard.domain.facts import Book
 from trainyard.domain.nodes import enough_nodes, usable_nodes
-from trainyard.domain.records import Attempt, Run
+from trainyard.domain.records import Attempt, Cluster, Run
 from trainyard.domain.recovery import decide
 from trainyard_contracts.cluster_specs import read_cluster_spec
 from trainyard_contracts.events import Fact
@@ -176,21 +177,38 @@ def test_an_excluded_node_that_is_gone_does_not_count_against_the_others() -> No
     assert usable_nodes(Draft(current, Book([changed(1, 5, *NODES)]), cluster(), NOW)) == 3
 
 
+def queues() -> Cluster:
+    """Of two queues: "first" with one node, "other-queue" with two."""
+    queue = {"instanceTypes": ["c5.xlarge"], "subnetIds": [SUBNET]}
+    found = [{"name": "first", "max": 1, **queue}, {"name": "other-queue", "max": 2, **queue}]
+    return cluster(spec=read_cluster_spec(parallelcluster_spec(queues=found)))
+
+
+def of_first(**changes: Any) -> Run:
+    """Of one node of the queue "first"."""
+    own = spec()
+    return run(spec=own.changed(job=own.job.changed(partition="first", nodes=1)), **changes)
+
+
 def test_a_lost_node_of_another_queue_is_none_of_the_runs_and_one_of_its_own_counts_unused() -> (
     None
 ):
-    queue = {"instanceTypes": ["c5.xlarge"], "subnetIds": [SUBNET]}
-    queues = [{"name": "first", "max": 1, **queue}, {"name": "other-queue", "max": 2, **queue}]
-    made = cluster(spec=read_cluster_spec(parallelcluster_spec(queues=queues)))
-    own = spec()
-    current = run(spec=own.changed(job=own.job.changed(partition="first")))
-
     def left(*lost: str) -> int:
         facts = [fact(3, "NodeLost", None, 5, about=evidence(name)) for name in lost]
-        return usable_nodes(Draft(current, Book(facts), made, NOW))
+        return usable_nodes(Draft(of_first(), Book(facts), queues(), NOW))
 
     assert left("other-queue-st-nodes-1", "other-queue-dy-nodes-2") == 1
     assert left("first-st-nodes-1") == 0
+
+
+def test_where_every_node_of_a_queue_is_lost_a_run_waits_and_uses_no_attempt_up() -> None:
+    node = "first-st-nodes-1"
+    lost = fact(3, "NodeLost", None, 5, about=evidence(node))
+    waiting = decide(of_first(status="Accepted"), [lost], queues(), NOW + timedelta(seconds=6))
+    assert (waiting.run.status, waiting.run.attempts) == ("WaitingForNode", [])
+    back = fact(4, "NodeReturned", None, 30, about=answering(node))
+    after = decide(waiting.run, [lost, back], queues(), NOW + timedelta(seconds=31))
+    assert [attempt.exclude for attempt in after.run.attempts] == [[]]
 
 
 def test_a_run_that_waits_for_a_node_goes_on_when_one_of_another_name_takes_its_place() -> None:
