@@ -30,7 +30,7 @@ class SettingsWatch:
         self._config, self._slurm = config, slurm
         self._seen: tuple[int, ...] = ()
         self._judged: tuple[int, ...] = ()
-        # An agent that died may have written what it told nobody.
+        # An agent that died may have written them without a word to Slurm.
         self._told = False
         self._unheard: frozenset[str] = frozenset()
 
@@ -79,10 +79,10 @@ class SettingsWatch:
             self._told = True
 
     async def _came_back(self) -> bool:
-        """Whether a slurmd is there that was not there when Slurm was told of its settings.
+        """Whether a slurmd is there that was not there at the last reconfiguration.
 
-        It may have read the older ones right before, and Slurm tells it of others only when it is
-        told itself. Jobs then end seconds later on that node, for as long as it is up.
+        It may have read the older settings right before, and would keep them for as long as it is
+        up. Jobs end seconds later there.
         """
         if not self._unheard:
             return False
