@@ -45,7 +45,7 @@ def test_a_program_with_the_library_resumes_after_a_lost_node_and_saves_when_it_
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=() if name in ("tutorial", "hugging-face") else pytest.mark.long)
+        pytest.param(name, marks=() if name == "tutorial" else pytest.mark.long)
         for name in lost_nodes.PROGRAMS
     ],
 )
