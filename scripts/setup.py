@@ -44,6 +44,10 @@ SLURM_PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge")
 #: DeepSpeed compiles parts of itself at run time, SageMaker's toolkit one when it is installed; the
 #: recipe mpirun is Open MPI.
 TRAINER_PROGRAMS = {"g++": "g++", "mpirun": "openmpi-bin"}
+#: The pages of the web console are looked at in it; its tests are left out where it is not.
+BROWSER_PROGRAMS = {"chromium": "chromium"}
+#: What judges whether people can use the pages: axe-core, as `requirements/console.json` names it.
+AXE = ROOT / "build/axe"
 #: ParallelCluster makes its template with a program for node.js, 10.13 or newer.
 PARALLELCLUSTER_PROGRAMS = {"node": "nodejs"}
 #: It is installed from source, must find the torch that is there, and builds nothing before it is
@@ -241,6 +245,26 @@ def ensure_trainers(basis: str) -> None:
         TRAINERS_STAMP.write_text(wanted)
 
 
+def ensure_browser() -> None:
+    """What the tests of the web console need; without it they are left out, and say so."""
+    try:
+        ensure_programs(BROWSER_PROGRAMS, "the web console's")
+    except SetupError as problem:
+        print(f"setup: the tests of the web console are left out: {problem}", flush=True)
+        return
+    if (AXE / "axe.min.js").exists():
+        return
+    script = str(ROOT / "scripts/vendor_console.py")
+    got = (
+        shutil.which("npm")
+        and not subprocess.run(
+            [sys.executable, script, "axe", str(AXE)], stdin=subprocess.DEVNULL, check=False
+        ).returncode
+    )
+    if not got:
+        print("setup: no axe-core from npm: its tests of the web console are left out", flush=True)
+
+
 def ensure_parallelcluster() -> None:
     """The API's environment."""
     ensure_programs(PARALLELCLUSTER_PROGRAMS, "ParallelCluster's")
@@ -297,6 +321,7 @@ def main(argv: Sequence[str]) -> int:
             basis = ensure_basis()
         if list(argv) == ["trainers"]:
             ensure_trainers(basis)
+            ensure_browser()
             ensure_job_environment()
         if list(argv) == ["parallelcluster"]:
             ensure_parallelcluster()

@@ -13,8 +13,9 @@ from pydantic import BaseModel
 from tests.support import records as made
 
 from trainyard.domain import records
-from trainyard.http import cost_views, views
+from trainyard.http import cost_views, people, views
 from trainyard_contracts.events import RunSample
+from trainyard_contracts.people import Person
 
 RUN, ENDED, COSTLY = (f"run-01jd000000000000000000000{number}" for number in "123")
 #: Would run if anything of a job were read as HTML.
@@ -170,6 +171,74 @@ def shown(found: records.Run) -> views.RunView:
     return views.RunView.of(found, latest=sample(139, 2))
 
 
+def nodes() -> views.NodeList:
+    """Twelve hundred, of which some are in trouble."""
+    found = [
+        records.ClusterNode(
+            instance_id=f"i-{number:017x}",
+            group="workers",
+            role="worker",
+            instance_type="ml.p5.48xlarge",
+            status="Running" if number % 90 else "Pending",
+            message=SCRIPT if number == 1 else "",
+            name=f"ip-10-0-{number // 250}-{number % 250}",
+            agent="silent" if number % 200 == 7 else "linked",
+            scheduler="allocated" if number % 3 else "idle",
+            sample={"at": at(3790).isoformat(), "cpuPercent": 31.5, "memoryUsedBytes": 2**30,
+                    "memoryTotalBytes": 2**32, "gpus": []},
+        )
+        for number in range(1200)
+    ]  # fmt: skip
+    return views.NodeList.of_nodes(found)
+
+
+def of_clusters() -> dict[str, Any]:
+    ready = made.cluster(ready_at=at(420), last_used_at=at(3700), last_heartbeat_at=at(3790))
+    making = made.cluster(name="demo-2", status="Creating", owner_run=RUN)
+    span = cost().prices
+    share = cost_views.ClusterShare.made(run_id=RUN, usd=46.8)
+    money = cost_views.ClusterCostView.made(
+        cluster_name="demo-1", usd=61.2, reason="", at=at(3800), node_seconds=15200, prices=span,
+        runs=[share], idle_usd=14.4,
+    )  # fmt: skip
+    found: dict[str, Any] = {
+        "GET /v1/clusters": views.ClusterPage.made(
+            clusters=[views.ClusterSummary.of(one) for one in (ready, making)], next_token=None
+        )
+    }
+    for one, its in ((ready, nodes()), (making, views.NodeList.of_nodes([]))):
+        path = f"GET /v1/clusters/{one.name}"
+        found |= {path: views.ClusterView.of(one), f"{path}/nodes": its, f"{path}/cost": money}
+    return found
+
+
+def totals() -> cost_views.CostTotals:
+    rows = [
+        cost_views.CostTotal.made(
+            key=key, runs=runs, usd=usd, unpriced=0, useful_usd=usd * 0.8, node_seconds=9e4
+        )
+        for key, runs, usd in (("ann", 12, 812.5), (SCRIPT, 3, 120.25), ("", 1, 4.5))
+    ]
+    return cost_views.CostTotals.made(by="owner", at=at(3800), totals=rows, left_out=False)
+
+
+def audit() -> people.AuditPage:
+    ann = Person(id="AIDA1", arn="arn:aws:iam::111122223333:user/ann", account="111122223333",
+                 name="ann", kind="user")  # fmt: skip
+    entries = [
+        people.AuditEntryView.made(
+            id=f"a{number}", at=at(60 * number), who=who, what=what, subject=subject, reason=reason,
+            source_ip=None, user_agent=None, outcome=outcome, detail="",
+        )
+        for number, (who, what, subject, reason, outcome) in enumerate([
+            (ann, "run.cancel", f"run/{RUN}", SCRIPT, "done"),
+            (None, "cluster.delete", "cluster/demo-1", "idle for an hour", "decided"),
+            (ann, "node.replace", "node/demo-1/i-1", "", "refused"),
+        ])
+    ]  # fmt: skip
+    return people.AuditPage.made(entries=entries, next_token=None)
+
+
 def answers() -> dict[str, Any]:
     """By method and path: a view, or a status and a problem."""
     runs = [run(), *others()]
@@ -188,7 +257,13 @@ def answers() -> dict[str, Any]:
             f"{path}/outputs": outputs(),
         }
     page = views.RunPage.made(runs=[views.RunSummary.of(one) for one in runs], next_token=None)
-    return {"GET /v1/runs": page, **of_one}
+    return {
+        "GET /v1/runs": page,
+        "GET /v1/costs": totals(),
+        "GET /v1/audit": audit(),
+        **of_one,
+        **of_clusters(),
+    }
 
 
 class Scene:

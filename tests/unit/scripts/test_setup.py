@@ -131,6 +131,33 @@ def test_the_generator_of_clients_is_installed_alone_and_its_needs_are_locked(
     assert not held & {name(line) for line in lock_lines("openapi-client")}
 
 
+def test_without_a_browser_the_tests_of_the_console_are_left_out_and_it_is_said(
+    setup: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object) -> None:
+        raise setup.SetupError("no apt")
+
+    monkeypatch.setattr(setup, "ensure_programs", refuse)
+    setup.ensure_browser()
+    assert "the tests of the web console are left out: no apt" in capsys.readouterr().out
+
+
+def test_a_browser_without_npm_leaves_axe_out_and_says_so(
+    setup: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr(setup, "ensure_programs", lambda *_: None)
+    monkeypatch.setattr(setup, "AXE", tmp_path)
+    monkeypatch.setattr(setup.shutil, "which", lambda _name: None)
+    setup.ensure_browser()
+    assert "no axe-core from npm" in capsys.readouterr().out
+    (tmp_path / "axe.min.js").touch()
+    setup.ensure_browser()
+    assert capsys.readouterr().out == ""
+
+
 def test_a_python_without_headers_gets_those_of_its_version(
     setup: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -5,12 +5,16 @@ import { useEffect, useState } from "preact/hooks";
 import { html } from "./html.js";
 import { call, trouble } from "./api.js";
 import { place } from "./route.js";
-import { Empty } from "./ui.js";
+import { Empty, Title } from "./ui.js";
+import { Audit } from "./pages/audit.js";
+import { Cluster, Clusters } from "./pages/clusters.js";
+import { Compare } from "./pages/compare.js";
+import { Costs } from "./pages/cost.js";
 import { Run } from "./pages/run.js";
 import { Runs } from "./pages/runs.js";
 
-const pages = [["runs", "Runs"]];
-const views = { runs: Runs };
+const pages = [["runs", "Runs"], ["clusters", "Clusters"], ["cost", "Cost"], ["audit", "Audit"]];
+const views = { runs: Runs, clusters: Clusters, cost: Costs, audit: Audit, compare: Compare };
 
 const view = computed(() => {
   const [, first = "", second] = place.value.path.split("/").map(decodeURIComponent);
@@ -51,16 +55,17 @@ function Connection() {
 function Page() {
   const { first, second } = view.value;
   if (first === "runs" && second) return html`<${Run} id=${second} key=${second} />`;
-  const Found = views[first];
+  if (first === "clusters" && second) return html`<${Cluster} name=${second} key=${second} />`;
+  const Found = second ? null : views[first];
   if (Found) return html`<${Found} />`;
-  return html`<h1 tabindex="-1">Not found</h1>
+  return html`<${Title}>Not found<//>
     <${Empty} title="There is no such page"><a href="/runs">All runs</a><//>`;
 }
 
 function App() {
   const { first, second } = view.value;
   useEffect(() => {
-    const name = pages.find(([id]) => id === first)?.[1] || "";
+    const name = pages.find(([id]) => id === first)?.[1] || (first === "compare" && "Compare");
     document.title = [second, name, "Trainyard"].filter(Boolean).join(" · ");
   }, [first, second]);
   return html`<header class="top">

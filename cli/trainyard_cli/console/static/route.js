@@ -7,14 +7,20 @@ addEventListener("popstate", () => (place.value = here()));
 
 export const params = computed(() => new URLSearchParams(place.value.search));
 
+// Somebody just came to another page by a link: its title is where a screen reader goes on.
+let arrived = false;
+export const arriving = () => arrived;
+for (const kind of ["pointerdown", "keydown"]) {
+  addEventListener(kind, () => (arrived = false), { capture: true, passive: true });
+}
+
 export function go(href, { replace = false } = {}) {
   history[replace ? "replaceState" : "pushState"](null, "", href);
   const before = place.value.path;
   place.value = here();
   if (before !== place.value.path) {
     scrollTo(0, 0);
-    // A screen reader hears that there is another page.
-    requestAnimationFrame(() => document.querySelector("h1")?.focus());
+    arrived = true;
   }
 }
 

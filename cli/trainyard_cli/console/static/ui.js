@@ -3,10 +3,18 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { html } from "./html.js";
 import { poll } from "./api.js";
 import { tone } from "./format.js";
-import { set } from "./route.js";
+import { arriving, set } from "./route.js";
 
 export const Status = ({ value }) =>
   html`<span class="status ${tone(value)}"><i aria-hidden="true"></i>${value}</span>`;
+
+export function Title({ children }) {
+  const heading = useRef();
+  useEffect(() => {
+    if (arriving()) heading.current.focus();
+  }, []);
+  return html`<h1 tabindex="-1" ref=${heading}>${children}</h1>`;
+}
 
 export const Empty = ({ title, children }) =>
   html`<div class="empty"><strong>${title}</strong><div>${children}</div></div>`;

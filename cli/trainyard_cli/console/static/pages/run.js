@@ -5,7 +5,9 @@ import { all, get, poll, query, segment } from "../api.js";
 import { Chart } from "../chart.js";
 import { ago, bytes, duration, moment, number, over, time, usd, who } from "../format.js";
 import { params, set } from "../route.js";
-import { Empty, Fact, Loading, Scroll, Status, Tabs, Trouble, safe, useLive } from "../ui.js";
+import {
+  Empty, Fact, Loading, Scroll, Status, Tabs, Title, Trouble, safe, useLive,
+} from "../ui.js";
 
 const tabs = [
   ["overview", "Overview"], ["timeline", "Timeline"], ["logs", "Logs"],
@@ -93,7 +95,7 @@ export function Run({ id }) {
   }, [id]);
   const tab = params.value.get("tab") || "overview";
   if (!run) {
-    return html`<h1 tabindex="-1">Run</h1><${Trouble} error=${missing} />
+    return html`<${Title}>Run<//><${Trouble} error=${missing} />
       ${!missing && html`<${Loading} />`}`;
   }
   const parts = {
@@ -106,7 +108,7 @@ export function Run({ id }) {
     spec: () => html`<pre class="code" tabindex="0">${JSON.stringify(run.spec, null, 2)}</pre>`,
   };
   return html`<header class="head"><div>
-      <h1 tabindex="-1">${run.name || run.id}</h1>
+      <${Title}>${run.name || run.id}<//>
       <p class="quiet">${run.name && html`<code>${run.id}</code> · `}${who(run.createdBy)} ·
         submitted ${ago(run.createdAt)}</p></div>
       <${Status} value=${run.status} /></header>

@@ -4,7 +4,7 @@ import { html } from "../html.js";
 import { get, poll, segment } from "../api.js";
 import { ago, moment, number, over, usd, who } from "../format.js";
 import { go, params, set } from "../route.js";
-import { Choice, Empty, Filter, Loading, Scroll, Status, Trouble, useLive } from "../ui.js";
+import { Choice, Empty, Filter, Loading, Scroll, Status, Title, Trouble, useLive } from "../ui.js";
 
 const statuses = [
   "Pending", "Waiting", "Provisioning", "Submitting", "Running", "Recovering", "WaitingForNode",
@@ -67,7 +67,7 @@ export function Runs() {
     set({ run: wanted ? [...chosen, id].slice(-8) : chosen.filter((one) => one !== id) });
   const filtered = ["status", "name", "label", "cluster", "mine"].some((name) => asked[name]);
   return html`
-    <header class="head"><h1 tabindex="-1">Runs</h1>
+    <header class="head"><${Title}>Runs<//>
       ${chosen.length > 1 && html`<a class="button"
         href=${`/compare?${chosen.map((id) => `run=${id}`).join("&")}`}
         >Compare ${chosen.length} runs</a>`}</header>

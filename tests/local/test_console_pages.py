@@ -1,0 +1,257 @@
+"""The web console in Chromium: its pages, with answers that the API's own classes made."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import httpx
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
+from tests.support.console_scene import ENDED, RUN, SCRIPT, Scene, at, run, shown
+from tests.support.repository import ROOT
+
+from trainyard_cli.console.server import Console
+from trainyard_sdk.connection import Connection
+
+CHROMIUM = shutil.which("chromium")
+AXE = ROOT / "build/axe/axe.min.js"
+PICTURES = ROOT / "build/console"
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium: make setup-trainers")
+LOCAL = {
+    "endpoint": "http://127.0.0.1:9",
+    "apiUrl": "http://127.0.0.1:9",
+    "region": "us-east-1",
+    "accessKeyId": "AKIDLOCAL",
+    "secretAccessKey": "secret",
+}
+LOOKS: tuple[tuple[Literal["light", "dark"], int], ...] = (
+    ("light", 1440),
+    ("dark", 360),
+    ("light", 3840),
+)
+JUDGE = (
+    "axe.run().then((all) => all.violations.map((one) => [one.id,"
+    " one.nodes[0].html.slice(0, 200)]))"
+)
+OF_A_RUN = ("overview", "timeline", "logs", "checkpoints", "cost", "outputs", "spec")
+VIEWS = (
+    "/runs",
+    *(f"/runs/{RUN}?tab={tab}" for tab in OF_A_RUN),
+    "/clusters",
+    "/clusters/demo-1",
+    "/clusters/demo-2",
+    "/cost",
+    "/audit",
+    f"/compare?run={RUN}&run={ENDED}",
+)
+
+
+class Opened:
+    """A page of the console, what it was answered and what went wrong in it."""
+
+    def __init__(self, server: Console, scene: Scene, context: BrowserContext) -> None:
+        self.server, self.scene = server, scene
+        self.page: Page = context.new_page()
+        self.wrong: list[str] = []
+        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.page.on(
+            "console", lambda said: self.wrong.append(said.text) if said.type == "error" else None
+        )
+        ours = server.ours
+        context.add_cookies([{"name": ours.cookie_name, "value": ours.cookie, "url": ours.origin}])
+
+    def at(self, path: str) -> Page:
+        self.page.goto(self.server.ours.origin + path)
+        expect(self.page.locator("h1")).to_be_visible()
+        expect(self.page.get_by_text("Loading …")).to_have_count(0)
+        return self.page
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    assert CHROMIUM is not None
+    expect.set_options(timeout=60_000)
+    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as played:
+        found = played.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        yield found
+        found.close()
+
+
+@contextmanager
+def opened(browser: Any) -> Iterator[Opened]:
+    scene = Scene()
+    connection = Connection(LOCAL["apiUrl"], "us-east-1", LOCAL)
+    server = Console(connection, transport=scene.transport())
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    context = browser.new_context(reduced_motion="reduce", timezone_id="UTC")
+    context.set_default_timeout(60_000)
+    yield Opened(server, scene, context)
+    context.close()
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def console(browser: Any) -> Iterator[Opened]:
+    with opened(browser) as found:
+        yield found
+
+
+@dataclass
+class Looked:
+    """What a view was like."""
+
+    title: str
+    foreign: int
+    violations: dict[str, Any] = field(default_factory=dict)
+    over: dict[int, int] = field(default_factory=dict)
+
+
+@pytest.fixture(scope="module")
+def looks(browser: Any) -> Iterator[tuple[dict[str, Looked], list[str]]]:
+    """Each view, looked at once; and the errors in the pages."""
+    with opened(browser) as console:
+        yield {path: looked(console, path) for path in VIEWS}, console.wrong
+
+
+def looked(console: Opened, path: str) -> Looked:
+    page = console.at(path)
+    foreign = page.locator("main script, main img[src=x], main [onerror]").count()
+    found = Looked(page.title(), foreign)
+    if AXE.exists():
+        # The policy of the page lets no script in; the debugger's may come.
+        session = page.context.new_cdp_session(page)
+        session.send("Runtime.evaluate", {"expression": AXE.read_text()})
+    for scheme, width in LOOKS:
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=scheme)
+        over = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        found.over[width] = max(over, found.over.get(width, 0))
+        if AXE.exists() and width < 3000:
+            found.violations[f"{scheme}, {width}"] = page.evaluate(JUDGE)
+    return found
+
+
+def test_the_link_of_the_terminal_opens_the_runs(browser: Any, console: Opened) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(console.server.link)
+    expect(page.get_by_role("link", name="llm-pretrain")).to_be_visible()
+    assert "token" not in page.url
+    context.close()
+
+
+def test_texts_of_jobs_are_text_in_every_view(
+    looks: tuple[dict[str, Looked], list[str]],
+) -> None:
+    found, wrong = looks
+    assert [path for path, one in found.items() if one.title == "stolen" or one.foreign] == []
+    assert wrong == []
+
+
+def test_no_view_is_wider_than_its_window_from_360_pixels_to_4k(
+    looks: tuple[dict[str, Looked], list[str]],
+) -> None:
+    assert {path: one.over for path, one in looks[0].items() if any(one.over.values())} == {}
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="no axe-core: make setup-trainers")
+def test_axe_finds_nothing_in_any_view_light_or_dark_wide_or_narrow(
+    looks: tuple[dict[str, Looked], list[str]],
+) -> None:
+    assert all(len(one.violations) == 2 for one in looks[0].values())
+    found = {path: one.violations for path, one in looks[0].items() if any(one.violations.values())}
+    assert found == {}
+
+
+def test_a_log_and_a_reason_show_their_markup(console: Opened) -> None:
+    page = console.at(f"/runs/{RUN}?tab=logs")
+    expect(page.get_by_role("log")).to_contain_text(SCRIPT)
+    page = console.at(f"/runs/{ENDED}")
+    expect(page.locator("main .trouble")).to_contain_text(SCRIPT)
+
+
+def test_a_link_of_an_output_leads_to_the_web_or_is_none(console: Opened) -> None:
+    page = console.at(f"/runs/{RUN}?tab=outputs")
+    found = page.locator("main table a")
+    expect(found).to_have_count(1)
+    assert str(found.get_attribute("href")).startswith("https://bucket.s3.amazonaws.com/")
+
+
+def test_a_fault_and_its_reason_come_to_the_page_by_themselves(console: Opened) -> None:
+    page = console.at(f"/runs/{RUN}")
+    changed = run(status="Recovering", reason="Node ip-10-0-0-13 is lost", updated_at=at(4000))
+    console.scene.answers[f"GET /v1/runs/{RUN}"] = shown(changed)
+    expect(page.locator("main .lead")).to_have_text("Node ip-10-0-0-13 is lost")
+    expect(page.locator("main header .status")).to_have_text("Recovering")
+
+
+def test_a_run_that_does_not_change_is_asked_for_with_its_etag(console: Opened) -> None:
+    page = console.at(f"/runs/{RUN}")
+    path = f"/v1/runs/{RUN}"
+    with page.expect_response(lambda one: one.url.endswith(path) and one.status == 304):
+        pass
+    asked = [one for one in console.scene.requests if one.url.path == path]
+    assert asked[-1].headers["if-none-match"]
+
+
+def test_filters_are_in_the_address_and_go_to_the_api(console: Opened) -> None:
+    page = console.at("/runs")
+    with page.expect_response(lambda one: "status=Failed" in one.url):
+        page.get_by_label("Status").select_option("Failed")
+    assert page.url.endswith("/runs?status=Failed")
+    page = console.at("/runs?status=Failed")
+    expect(page.get_by_label("Status")).to_have_value("Failed")
+
+
+def test_two_chosen_runs_are_compared(console: Opened) -> None:
+    page = console.at("/runs")
+    page.get_by_label("Compare llm-pretrain").check()
+    page.get_by_label("Compare bert-finetune").check()
+    page.get_by_role("link", name="Compare 2 runs").click()
+    expect(page.get_by_role("heading", name="Compare")).to_be_visible()
+    expect(page.locator("main tbody tr").first).to_contain_text("llm-pretrain")
+
+
+def test_the_keyboard_reaches_a_run_and_its_parts(console: Opened) -> None:
+    page = console.at("/runs")
+    link = page.get_by_role("link", name="llm-pretrain")
+    link.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="llm-pretrain")).to_be_focused()
+    page.get_by_role("link", name="Checkpoints").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("resumes here")).to_be_visible()
+
+
+def test_a_curve_is_there_as_a_table_too(console: Opened) -> None:
+    page = console.at(f"/runs/{RUN}")
+    page.get_by_role("button", name="Table").first.click()
+    expect(page.get_by_role("region", name="Loss as a table")).to_be_visible()
+
+
+def test_a_refusal_of_the_api_is_shown_in_its_words(console: Opened) -> None:
+    problem = {"title": "Not allowed", "detail": "Your role is viewer", "status": 403}
+    console.scene.answers["GET /v1/audit"] = httpx.Response(403, json=problem)
+    page = console.at("/audit")
+    expect(page.get_by_role("alert")).to_contain_text("Your role is viewer")
+
+
+def test_pictures_for_the_docs(console: Opened) -> None:
+    """They lie in build/console, to be looked at and copied."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    console.page.set_viewport_size({"width": 1280, "height": 860})
+    for name, path in (("runs", "/runs"), ("run", f"/runs/{RUN}"), ("cluster", "/clusters/demo-1")):
+        page = console.at(path)
+        place = PICTURES / f"console-{name}.png"
+        page.screenshot(path=place)
+        assert place.stat().st_size > 10_000
