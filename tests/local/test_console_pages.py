@@ -13,7 +13,7 @@ from typing import Any, Literal
 import httpx
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
-from tests.support.console_scene import ENDED, RUN, SCRIPT, Scene, at, run, shown
+from tests.support.console_scene import ENDED, RUN, SCRIPT, Scene, a_run_of_two, at, shown
 from tests.support.repository import ROOT
 
 from trainyard_cli.console.server import Console
@@ -189,7 +189,9 @@ def test_a_link_of_an_output_leads_to_the_web_or_is_none(console: Opened) -> Non
 
 def test_a_fault_and_its_reason_come_to_the_page_by_themselves(console: Opened) -> None:
     page = console.at(f"/runs/{RUN}")
-    changed = run(status="Recovering", reason="Node ip-10-0-0-13 is lost", updated_at=at(4000))
+    changed = a_run_of_two(
+        status="Recovering", reason="Node ip-10-0-0-13 is lost", updated_at=at(4000)
+    )
     console.scene.answers[f"GET /v1/runs/{RUN}"] = shown(changed)
     expect(page.locator("main .lead")).to_have_text("Node ip-10-0-0-13 is lost")
     expect(page.locator("main header .status")).to_have_text("Recovering")

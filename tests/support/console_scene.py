@@ -31,7 +31,7 @@ def at(seconds: float) -> datetime:
 ATTEMPTS = ((1, 0, 60, 120), (2, 50, 140, 1500))
 
 
-def run(run_id: str = RUN, **changes: Any) -> records.Run:
+def a_run_of_two(run_id: str = RUN, **changes: Any) -> records.Run:
     nodes = ["ip-10-0-0-11", "ip-10-0-0-12"]
     attempts = [
         records.Attempt(
@@ -77,9 +77,9 @@ def others() -> list[records.Run]:
         code="user-error", title="The program failed", detail=SCRIPT, next_step="Mend train.py"
     )
     return [
-        run(ENDED, name=SCRIPT, status="Failed", outcome="failed", finished_at=at(900),
+        a_run_of_two(ENDED, name=SCRIPT, status="Failed", outcome="failed", finished_at=at(900),
             reason=SCRIPT, problem=problem, labels={}),
-        run(COSTLY, name="bert-finetune", status="Succeeded", outcome="succeeded",
+        a_run_of_two(COSTLY, name="bert-finetune", status="Succeeded", outcome="succeeded",
             finished_at=at(4000), reason="Exported and verified"),
     ]  # fmt: skip
 
@@ -107,7 +107,7 @@ def events() -> views.EventPage:
         ("fact", "CheckpointCommitted", "Checkpoint of step 50 is whole"),
         ("fact", "NodeUnhealthy", SCRIPT),
         ("fact", "NodeLost", "Node ip-10-0-0-12 does not answer"),
-        ("decision", "Resume", run().incidents[0].reason),
+        ("decision", "Resume", a_run_of_two().incidents[0].reason),
         ("status", "Running", "Attempt 2 trains"),
     ]
     entries = [
@@ -241,7 +241,7 @@ def audit() -> people.AuditPage:
 
 def answers() -> dict[str, Any]:
     """By method and path: a view, or a status and a problem."""
-    runs = [run(), *others()]
+    runs = [a_run_of_two(), *others()]
     of_one: dict[str, Any] = {}
     for one in runs:
         path = f"GET /v1/runs/{one.id}"
