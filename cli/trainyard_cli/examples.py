@@ -8,6 +8,7 @@ import typer
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "api": ("api GET '/v1/runs?limit=5'", "api POST /v1/runs/latest:cancel"),
     "completion": ("completion bash",),
+    "console": ("console", "console --port 8080 --no-browser"),
     "init": ("init train.py",),
     "whoami": ("whoami",),
     "audit": ("audit --since 2d --what run.cancel", "audit --who ann --limit 10"),

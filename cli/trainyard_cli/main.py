@@ -19,6 +19,7 @@ from .commands.approvals import approvals
 from .commands.arrays import arrays
 from .commands.chains import chains
 from .commands.clusters import clusters, nodes
+from .commands.console import console
 from .commands.contexts import contexts
 from .commands.costs import cluster_cost, cost, costs
 from .commands.data import data
@@ -75,6 +76,7 @@ app.command()(costs)
 app.command()(doctor)
 app.command()(first_light)
 app.command()(mcp)
+app.command()(console)
 examples.add_to(app)
 
 

@@ -1,0 +1,138 @@
+// Calls of the API through the proxy, and one way to ask again and again without being a nuisance.
+import { signal } from "@preact/signals";
+
+const busySeconds = 2;
+const idleSeconds = 15;
+// Nobody has touched the page for so long: it is asked less often.
+const idleAfterSeconds = 120;
+let touchedAt = Date.now();
+for (const kind of ["pointermove", "keydown", "wheel", "touchstart"]) {
+  addEventListener(kind, () => (touchedAt = Date.now()), { passive: true });
+}
+
+// Why the page does not hear of the API; null: it does.
+export const trouble = signal(null);
+export const heardAt = signal(null);
+
+export class Problem extends Error {
+  constructor(status, answer, retryAfter) {
+    const fields = (answer.errors || []).map((one) => `${one.field}: ${one.message}`);
+    super([answer.detail || answer.title || `HTTP ${status}`, ...fields].join("\n"));
+    this.status = status;
+    this.title = answer.title || "The call failed";
+    this.retryAfter = retryAfter;
+  }
+}
+
+export const query = (given) => {
+  const pairs = Object.entries(given).filter(([, value]) => value != null && value !== "");
+  const text = new URLSearchParams(pairs.flatMap(([name, value]) =>
+    [].concat(value).map((one) => [name, one]))).toString();
+  return text ? `?${text}` : "";
+};
+
+export const segment = (text) => encodeURIComponent(text).replaceAll("%3A", ":");
+
+const kept = new Map();
+
+// The answer; of a GET with an ETag that nothing changed for, the very same object.
+export async function call(method, path, { body, headers = {}, signal: stop } = {}) {
+  const before = method === "GET" ? kept.get(path) : null;
+  const given = { ...headers };
+  if (before) given["if-none-match"] = before.etag;
+  if (body !== undefined) given["content-type"] = "application/json";
+  let answer;
+  try {
+    answer = await fetch(path, {
+      method,
+      headers: given,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      signal: stop,
+      redirect: "error",
+    });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Problem(0, {
+      title: "The console does not answer",
+      detail: "Is `trainyard console` still running in its terminal?",
+    });
+  }
+  if (answer.status === 304 && before) return before.value;
+  let value = {};
+  try {
+    value = await answer.json();
+  } catch {
+    if (answer.ok) value = {};
+  }
+  if (!answer.ok) {
+    throw new Problem(answer.status, value, Number(answer.headers.get("retry-after")) || null);
+  }
+  const etag = answer.headers.get("etag");
+  if (etag && method === "GET") {
+    kept.delete(path);
+    kept.set(path, { etag, value });
+    if (kept.size > 64) kept.delete(kept.keys().next().value);
+  }
+  return value;
+}
+
+export const get = (path, given = {}, options) => call("GET", path + query(given), options);
+
+export async function all(path, field, given = {}, most = 1000) {
+  const found = [];
+  let nextToken = null;
+  do {
+    const page = await get(path, { limit: 100, ...given, nextToken });
+    found.push(...page[field]);
+    nextToken = page.nextToken;
+  } while (nextToken && found.length < most);
+  return found;
+}
+
+const pause = (seconds, stop) =>
+  new Promise((done) => {
+    const timer = setTimeout(done, seconds * 1000);
+    stop.addEventListener("abort", () => (clearTimeout(timer), done()), { once: true });
+  });
+
+const visible = (stop) =>
+  new Promise((done) => {
+    if (!document.hidden || stop.aborted) return done();
+    const look = () => {
+      if (document.hidden && !stop.aborted) return;
+      document.removeEventListener("visibilitychange", look);
+      done();
+    };
+    document.addEventListener("visibilitychange", look);
+    stop.addEventListener("abort", look, { once: true });
+  });
+
+// Do the work until the function that is returned is called, or the work answers false.
+// Every 2 s while somebody looks, every 15 s when the page is left alone, never while it is hidden;
+// a refusal for being too many is obeyed, and failures make it slower.
+export function poll(work, every = busySeconds) {
+  const controller = new AbortController();
+  const stop = controller.signal;
+  (async () => {
+    let failures = 0;
+    while (!stop.aborted) {
+      await visible(stop);
+      if (stop.aborted) return;
+      let wait = Date.now() - touchedAt > idleAfterSeconds * 1000 ? idleSeconds : every;
+      try {
+        if ((await work(stop)) === false) return;
+        failures = 0;
+        if (trouble.value) trouble.value = null;
+        heardAt.value = Date.now();
+      } catch (error) {
+        if (stop.aborted) return;
+        failures += 1;
+        trouble.value = error;
+        if ([401, 403, 404, 400].includes(error.status)) return;
+        wait = Math.max(error.retryAfter || 0, Math.min(60, wait * 2 ** failures));
+      }
+      await pause(wait * (0.85 + 0.3 * Math.random()), stop);
+    }
+  })();
+  return () => controller.abort();
+}

@@ -1,0 +1,75 @@
+// The frame: where one is, the theme, whether the API answers; and the page of the address.
+import { render } from "preact";
+import { computed } from "@preact/signals";
+import { useEffect, useState } from "preact/hooks";
+import { html } from "./html.js";
+import { call, trouble } from "./api.js";
+import { place } from "./route.js";
+import { Empty } from "./ui.js";
+import { Run } from "./pages/run.js";
+import { Runs } from "./pages/runs.js";
+
+const pages = [["runs", "Runs"]];
+const views = { runs: Runs };
+
+const view = computed(() => {
+  const [, first = "", second] = place.value.path.split("/").map(decodeURIComponent);
+  return { first: first || "runs", second };
+});
+
+function Theme() {
+  const [theme, choose] = useState(localStorage.getItem("theme") || "");
+  useEffect(() => {
+    if (theme) document.documentElement.dataset.theme = theme;
+    else delete document.documentElement.dataset.theme;
+    localStorage.setItem("theme", theme);
+    document.dispatchEvent(new Event("theme"));
+  }, [theme]);
+  return html`<label class="theme"><span class="unseen">Colours</span>
+    <select value=${theme} onChange=${(event) => choose(event.target.value)}>
+      <option value="">System</option><option value="light">Light</option>
+      <option value="dark">Dark</option></select></label>`;
+}
+
+// Which deployment: the API's own id, or the local cloud.
+function named(api) {
+  const host = api ? new URL(api).hostname : "";
+  return /^(127\.|localhost$)/.test(host) ? "local cloud" : host.split(".")[0];
+}
+
+function Connection() {
+  const [api, found] = useState("");
+  useEffect(() => {
+    call("GET", "/context.json").then((one) => found(one.apiUrl)).catch(() => {});
+  }, []);
+  const wrong = trouble.value;
+  return html`<span class="connection ${wrong ? "bad" : "good"}" role="status" title=${api}>
+    <i aria-hidden="true"></i>
+    ${wrong ? wrong.title : named(api)}</span>`;
+}
+
+function Page() {
+  const { first, second } = view.value;
+  if (first === "runs" && second) return html`<${Run} id=${second} key=${second} />`;
+  const Found = views[first];
+  if (Found) return html`<${Found} />`;
+  return html`<h1 tabindex="-1">Not found</h1>
+    <${Empty} title="There is no such page"><a href="/runs">All runs</a><//>`;
+}
+
+function App() {
+  const { first, second } = view.value;
+  useEffect(() => {
+    const name = pages.find(([id]) => id === first)?.[1] || "";
+    document.title = [second, name, "Trainyard"].filter(Boolean).join(" · ");
+  }, [first, second]);
+  return html`<header class="top">
+      <a class="brand" href="/runs"><img src="/static/icon.svg" alt="" width="22" height="22" />
+        Trainyard</a>
+      <nav aria-label="Pages">${pages.map(([id, name]) => html`<a href=${`/${id}`}
+        aria-current=${id === first ? "page" : undefined}>${name}</a>`)}</nav>
+      <${Connection} /><${Theme} /></header>
+    <main id="main" tabindex="-1"><${Page} /></main>`;
+}
+
+render(html`<${App} />`, document.getElementById("app"));
