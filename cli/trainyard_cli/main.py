@@ -15,6 +15,7 @@ from .commands import completion as shells
 from .commands import job_faults
 from .commands.adoption import adopt, release
 from .commands.api_call import api
+from .commands.approvals import approvals
 from .commands.arrays import arrays
 from .commands.chains import chains
 from .commands.clusters import clusters, nodes
@@ -45,6 +46,7 @@ app = typer.Typer(
 )
 app.add_typer(runs, name="run")
 app.add_typer(arrays, name="array")
+app.add_typer(approvals, name="approval")
 app.add_typer(chains, name="chain")
 app.add_typer(schedules, name="schedule")
 app.add_typer(clusters, name="cluster")

@@ -15,6 +15,9 @@ __all__ = [
     "AdoptedNode",
     "Adoption",
     "AdoptionPlanView",
+    "ApprovalAsked",
+    "ApprovalPage",
+    "ApprovalView",
     "ArrayMember",
     "ArrayMemberPage",
     "ArrayMemberView",
@@ -91,6 +94,7 @@ __all__ = [
     "TimedRunSample",
     "TimelineEntry",
     "Upload",
+    "VoteView",
     "WatchSpec",
     "WayView",
     "WhoamiView",
@@ -105,6 +109,40 @@ class Person(Answer):
     arn: str = ""
     id: str = ""
     name: str = ""
+
+
+class VoteView(Answer):
+    """One person's word."""
+
+    at: datetime
+    by: Person
+    reason: str = ""
+
+
+class ApprovalView(Answer):
+    """Something that waits for people, or that they decided."""
+
+    action: Open[Literal["run.submit", "run.resume"]]
+    created_at: datetime
+    expires_at: datetime
+    needed: int
+    state: Open[Literal["pending", "approved", "denied", "expired", "used", "withdrawn"]]
+    approvers: list[VoteView] = Field(default_factory=list)
+    because: str = ""
+    decided_at: datetime | None = None
+    denied: VoteView | None = None
+    id: str = ""
+    requester: Person | None = None
+    run_id: str = ""
+    subject: str = ""
+    usd: float | None = None
+
+
+class ApprovalPage(Answer):
+    """One page of approvals, newest first."""
+
+    approvals: list[ApprovalView] = Field(default_factory=list)
+    next_token: str | None = None
 
 
 class ArraySummary(Answer):
@@ -243,6 +281,8 @@ class AuditEntryView(Answer):
             "run.delete-directory",
             "array.submit",
             "array.cancel",
+            "approval.approve",
+            "approval.deny",
             "schedule.create",
             "schedule.pause",
             "schedule.resume",
@@ -790,6 +830,16 @@ class RunPage(Answer):
     runs: list[RunSummary] = Field(default_factory=list)
 
 
+class ApprovalAsked(Answer):
+    """The approval that this life of a run waits for, or went on with."""
+
+    expires_at: datetime
+    needed: int
+    because: str = ""
+    id: str = ""
+    usd: float | None = None
+
+
 class ArrayMember(Answer):
     """Which member of which array a run is."""
 
@@ -876,6 +926,8 @@ class RunView(Answer):
     ]
     updated_at: datetime
     after_met_at: datetime | None = None
+    approval: ApprovalAsked | None = None
+    approval_met_at: datetime | None = None
     array: ArrayMember | None = None
     attempts: list[Attempt] = Field(default_factory=list)
     cancelled_by: Person | None = None

@@ -242,6 +242,25 @@ class Client:
         query = {"limit": 1000, "urls": "true", "nextToken": token}
         return self._call("GET", f"/v1/runs/{_segment(run_id)}/outputs", query)
 
+    # Approvals
+
+    def approvals(self, *, state: str | None = None, at_most: int = 1000) -> list[Json]:
+        """What waits for people and what they decided, newest first; `state`: such as pending."""
+        return self._all("/v1/approvals", "approvals", {"state": state}, at_most)
+
+    def approval(self, approval_id: str) -> Json:
+        return self._call("GET", f"/v1/approvals/{_segment(approval_id)}")
+
+    def approve(self, approval_id: str, *, reason: str | None = None) -> Json:
+        """Your word for it. Once more by the same person changes nothing."""
+        path = f"/v1/approvals/{_segment(approval_id)}:approve"
+        return self._call("POST", path, {"reason": reason}, repeat=True)
+
+    def deny(self, approval_id: str, *, reason: str | None = None) -> Json:
+        """Your word against it: the run that waits ends."""
+        path = f"/v1/approvals/{_segment(approval_id)}:deny"
+        return self._call("POST", path, {"reason": reason}, repeat=True)
+
     # People
 
     def whoami(self) -> Json:

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,11 +21,14 @@ from tests.support.in_process_api import LOCAL, URL, InProcess
 from tests.support.memory import MemoryChanges
 from tests.support.repository import ROOT
 from tests.support.spec_parts import cluster_spec
-from tests.support.story import Story
+from tests.support.story import Story, run_spec
 from tests.support.trees import packed, upload_spec
 
+from trainyard.app.runs.submit_run import submit_run
+from trainyard.domain.approvals import ApprovalRules
 from trainyard.domain.states import BackendStatus
 from trainyard.ports import CommandResult
+from trainyard_contracts.people import named
 from trainyard_sdk.connection import Connection
 from trainyard_sdk.signing import SigV4
 
@@ -200,6 +204,23 @@ def many(_: Story, call: Calls) -> None:
     call("schedules.delete_schedule", "nightly")
 
 
+def approvals(_: Story, call: Calls) -> None:
+    held = Story()
+    rules = ApprovalRules(above_usd=1.0)
+    config = replace(held.world.ports.config, approvals=rules)
+    held.world.ports = replace(held.world.ports, config=config)
+    alice = named("arn:aws:iam::123456789012:user/alice")
+    for _number in range(2):
+        submit_run(held.world.ports, run_spec(), by=alice)
+    held.rest()
+    other = Calls(held)
+    first, second = other("approvals.list_approvals", state="pending").approvals
+    assert other("approvals.get_approval", first.id).requester.name == "alice"
+    assert other("approvals.approve", first.id, reason="fine").state == "approved"
+    assert other("approvals.deny", second.id).state == "denied"
+    call.made |= other.made
+
+
 def filesystems(story: Story, call: Calls) -> None:
     call("filesystems.create_filesystem", body=("FilesystemSpec", filesystem_document()))
     lustre = story.world.lustre
@@ -230,7 +251,7 @@ def test_it_makes_every_call_and_understands_every_answer(generated: Path) -> No
     story = Story()
     call = Calls(story)
     tell: Callable[[Story, Calls], None]
-    for tell in (runs, clusters, filesystems, uploads, teams, adopted, many):
+    for tell in (runs, clusters, filesystems, uploads, teams, adopted, many, approvals):
         tell(story, call)
     every = {
         f"{path.parent.name}.{path.stem}"

@@ -24,6 +24,8 @@ OPERATIONS = {
     "POST /v1/schedules", "GET /v1/schedules", "GET /v1/schedules/{scheduleName}",
     "DELETE /v1/schedules/{scheduleName}", "POST /v1/schedules/{scheduleName}:pause",
     "POST /v1/schedules/{scheduleName}:resume",
+    "GET /v1/approvals", "GET /v1/approvals/{approvalId}",
+    "POST /v1/approvals/{approvalId}:approve", "POST /v1/approvals/{approvalId}:deny",
     "POST /v1/filesystems",
     "GET /v1/filesystems",
     "GET /v1/filesystems/{filesystemName}",

@@ -19,6 +19,7 @@ from trainyard.aws.directories import PARTS
 from trainyard.aws.items import pack, stamp
 from trainyard.backends.hyperpod.events import read_event
 from trainyard.domain import errors
+from trainyard.domain.approval_records import Approval
 from trainyard.domain.array_records import RunArray
 from trainyard.domain.audit import AuditEntry, AuditQuery
 from trainyard.domain.facts import attempt_of, data_of, type_of
@@ -477,6 +478,37 @@ class MemoryArrays:
 
     def active(self) -> builtins.list[RunArray]:
         return [array for array in self.stored.values() if not array.over]
+
+
+class MemoryApprovals:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.stored: dict[str, Approval] = {}
+
+    def create(self, approval: Approval) -> Approval:
+        return self.stored.setdefault(approval.id, approval)
+
+    def get(self, approval_id: str) -> Approval:
+        if approval_id not in self.stored:
+            raise errors.ApprovalNotFound.of(approval_id)
+        return self.stored[approval_id]
+
+    def put(self, approval: Approval) -> Approval:
+        if self.get(approval.id).version != approval.version:
+            raise errors.ConflictError(f"approval {approval.id} was changed in between.")
+        changed = approval.changed(version=approval.version + 1, updated_at=self._clock.now())
+        self.stored[approval.id] = read_stored(Approval, changed.model_dump_json())
+        return self.stored[approval.id]
+
+    def list(
+        self, *, limit: int, token: str | None, states: frozenset[str] = frozenset()
+    ) -> Page[Approval]:
+        newest_first = reversed(self.stored.values())
+        found = [one for one in newest_first if not states or one.state in states]
+        return page(found, limit, token, f"approvals-{sorted(states)}")
+
+    def pending(self) -> builtins.list[Approval]:
+        return [approval for approval in self.stored.values() if not approval.over]
 
 
 class MemoryTurns:
@@ -1024,6 +1056,7 @@ class World:
     runs: MemoryRuns = field(init=False)
     clusters: MemoryClusters = field(init=False)
     arrays: MemoryArrays = field(init=False)
+    approvals: MemoryApprovals = field(init=False)
     turns: MemoryTurns = field(default_factory=MemoryTurns)
     schedules: MemorySchedules = field(init=False)
     scheduler: MemoryScheduler = field(default_factory=MemoryScheduler)
@@ -1050,6 +1083,7 @@ class World:
         self.runs, self.clusters = MemoryRuns(self.clock), MemoryClusters(self.clock)
         self.notices = MemoryNotices(self.runs, self.clusters)
         self.arrays = MemoryArrays(self.clock)
+        self.approvals = MemoryApprovals(self.clock)
         self.schedules = MemorySchedules(self.clock)
         self.filesystems = MemoryFilesystems(self.clock)
         self.audit = MemoryAudit()
@@ -1062,6 +1096,7 @@ class World:
         self.ports = Ports(
             runs=wrap(self.runs), clusters=wrap(self.clusters), waits=wrap(self.waits),
             arrays=wrap(self.arrays), schedules=wrap(self.schedules), turns=wrap(self.turns),
+            approvals=wrap(self.approvals),
             scheduler=wrap(self.scheduler),
             filesystems=wrap(self.filesystems), audit=wrap(self.audit), lustre=wrap(self.lustre),
             networks=wrap(self.networks),

@@ -18,6 +18,10 @@ UserEventType = Literal[
     "run.failed",
     "run.cancelled",
     "run.budget",
+    "approval.needed",
+    "approval.approved",
+    "approval.denied",
+    "approval.expired",
     "cluster.ready",
     "cluster.failed",
     "cluster.deleted",
@@ -32,6 +36,10 @@ USER_EVENTS: dict[UserEventType, str] = {
     "run.failed": "the run ended without success; `run.problem` is why",
     "run.cancelled": "the run ended because a person wanted it",
     "run.budget": "a part of the run's budget is spent, or all that it may spend",
+    "approval.needed": "a run waits for people; `approval.id` is what they decide on",
+    "approval.approved": "the run goes on with its approval",
+    "approval.denied": "the run ends, for a person denied it",
+    "approval.expired": "the run ends, for nobody approved it in time",
     "cluster.ready": "a cluster takes runs, for the first time since it was made",
     "cluster.failed": "a cluster could not be made; it is deleted",
     "cluster.deleted": "a cluster is gone",
@@ -57,6 +65,12 @@ class ToldCluster(Lenient):
     run: str = Field(default="", description="id of the run that it was made for")
 
 
+class ToldApproval(Lenient):
+    """The approval that an event is about."""
+
+    id: str
+
+
 class UserEvent(Lenient):
     """The detail of an event. It may come twice with the same `id`, late, and out of order."""
 
@@ -66,3 +80,4 @@ class UserEvent(Lenient):
     message: str = Field(description="a sentence for people; jobs and people wrote parts of it")
     run: ToldRun | None = None
     cluster: ToldCluster | None = None
+    approval: ToldApproval | None = None

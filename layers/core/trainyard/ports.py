@@ -12,6 +12,8 @@ from datetime import datetime
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from trainyard.domain.adoption import ForeignCluster
+from trainyard.domain.approval_records import Approval
+from trainyard.domain.approvals import ApprovalRules
 from trainyard.domain.array_records import RunArray
 from trainyard.domain.audit import AuditEntry, AuditQuery
 from trainyard.domain.filesystem_records import Filesystem
@@ -280,6 +282,32 @@ class Arrays(Protocol):
 
     def active(self) -> builtins.list[RunArray]:
         """Every array that is not over and that this version can read."""
+        ...
+
+
+class Approvals(Protocol):
+    """Approvals, which are decided once and stay."""
+
+    def create(self, approval: Approval) -> Approval:
+        """Store it, or answer with the one that is there by its id."""
+        ...
+
+    def get(self, approval_id: str) -> Approval:
+        """Raises errors.ApprovalNotFound, errors.RecordUnreadable."""
+        ...
+
+    def put(self, approval: Approval) -> Approval:
+        """As Runs.put."""
+        ...
+
+    def list(
+        self, *, limit: int, token: str | None, states: frozenset[str] = frozenset()
+    ) -> Page[Approval]:
+        """As Runs.list; without states, all."""
+        ...
+
+    def pending(self) -> builtins.list[Approval]:
+        """Every one that nobody decided and that this version can read."""
         ...
 
 
@@ -1048,6 +1076,8 @@ class Config:
     roles: RolesOfPeople = field(default_factory=RolesOfPeople)
     #: Entries of the audit list are kept so long.
     audit_days: int = 400
+    #: What needs an approval, and who gives it.
+    approvals: ApprovalRules = field(default_factory=ApprovalRules)
 
 
 @dataclass(frozen=True)
@@ -1060,6 +1090,7 @@ class Ports:
     runs: Runs
     arrays: Arrays
     turns: Turns
+    approvals: Approvals
     schedules: Schedules
     scheduler: Scheduler
     clusters: Clusters

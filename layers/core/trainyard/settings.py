@@ -61,6 +61,14 @@ class Settings:
     viewers: tuple[str, ...] = ("*",)
     #: entries of the audit list are kept so long
     audit_days: int = 400
+    #: a run that may cost more waits for an approval; None: no run does
+    approval_above_usd: float | None = None
+    #: so many people approve it, none of them the one who asked
+    approvals_needed: int = 1
+    #: nobody approves it after that
+    approval_seconds: float = 86400.0
+    #: patterns of ARNs of those who approve, separated by commas; '' are the admins
+    approvers: tuple[str, ...] = ()
     #: the secret with the list of Slack's people; '' where there is none
     slack_people: str = ""
     #: what every response_url of Slack begins with
@@ -97,6 +105,10 @@ class Settings:
             members=_patterns(env, "MEMBERS"),
             viewers=_patterns(env, "VIEWERS"),
             audit_days=_days(env, "AUDIT_DAYS", 400),
+            approval_above_usd=_usd(env, "APPROVAL_ABOVE_USD"),
+            approvals_needed=_people(env, "APPROVALS_NEEDED"),
+            approval_seconds=_positive_seconds(env, "APPROVAL_SECONDS", 86400.0),
+            approvers=_comma_list(env, "APPROVERS"),
             slack_people=env.get("SLACK_PEOPLE", "").strip(),
             slack_hooks=env.get("SLACK_HOOKS", "").strip() or cls.slack_hooks,
         )
@@ -132,6 +144,29 @@ def _days(env: Mapping[str, str], name: str, default: int) -> int:
             "above 0, such as 400"
         )
     return int(text) if text else default
+
+
+def _usd(env: Mapping[str, str], name: str) -> float | None:
+    text = env.get(name, "").strip()
+    if not text:
+        return None
+    try:
+        usd = float(text)
+    except ValueError:
+        usd = -1.0
+    if not 0 <= usd < float("inf"):
+        raise MissingSetting(
+            f"the environment variable {name} is '{text}'; it must be an amount in USD, such as "
+            "500, or empty"
+        )
+    return usd
+
+
+def _people(env: Mapping[str, str], name: str) -> int:
+    text = env.get(name, "").strip() or "1"
+    if text not in ("1", "2"):
+        raise MissingSetting(f"the environment variable {name} is '{text}'; it must be 1 or 2")
+    return int(text)
 
 
 def _positive_seconds(env: Mapping[str, str], name: str, default: float) -> float:

@@ -6,6 +6,7 @@ from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING
 
+from trainyard.domain.approvals import ApprovalRules
 from trainyard.domain.people import RolesOfPeople
 from trainyard.ports import Backend, Blobs, Config, Ports
 from trainyard.settings import Settings
@@ -44,6 +45,7 @@ def chat() -> Chat:
 
 def build(settings: Settings) -> Ports:
     """Adapters for these settings; boto3's clients are made on their first call."""
+    from trainyard.aws.approvals import TableApprovals
     from trainyard.aws.arrays import TableArrays
     from trainyard.aws.audit import TableAudit
     from trainyard.aws.blobs import S3Blobs
@@ -77,6 +79,7 @@ def build(settings: Settings) -> Ports:
         runs=TableRuns(table, clock),
         arrays=TableArrays(table, clock),
         turns=TableTurns(table),
+        approvals=TableApprovals(table, clock),
         schedules=TableSchedules(table, clock),
         scheduler=EventBridgeScheduler(
             Lazy("scheduler", settings.region),
@@ -144,4 +147,10 @@ def _config(settings: Settings) -> Config:
         settings.default_security_group_ids,
         RolesOfPeople(settings.admins, settings.members, settings.viewers),
         settings.audit_days,
+        ApprovalRules(
+            settings.approval_above_usd,
+            settings.approvals_needed,
+            timedelta(seconds=settings.approval_seconds),
+            settings.approvers,
+        ),
     )

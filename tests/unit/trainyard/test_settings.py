@@ -52,3 +52,26 @@ def test_everybody_is_an_admin_unless_the_stack_names_some_and_nobody_is_where_i
 def test_days_that_are_none_are_named_with_their_value(text: str) -> None:
     with pytest.raises(MissingSetting, match=f"AUDIT_DAYS is '{text}'"):
         Settings.from_env({**ENVIRONMENT, "AUDIT_DAYS": text})
+
+
+def test_approvals_are_off_by_default_and_their_rules_are_read() -> None:
+    off = Settings.from_env({**ENVIRONMENT, "APPROVAL_ABOVE_USD": "", "APPROVERS": ""})
+    assert (off.approval_above_usd, off.approvals_needed, off.approvers) == (None, 1, ())
+    given = {"APPROVAL_ABOVE_USD": "99.50", "APPROVALS_NEEDED": "2", "APPROVERS": "a, b"}
+    found = Settings.from_env({**ENVIRONMENT, **given, "APPROVAL_SECONDS": "600"})
+    assert (found.approval_above_usd, found.approvals_needed) == (99.5, 2)
+    assert (found.approval_seconds, found.approvers) == (600, ("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("APPROVAL_ABOVE_USD", "a lot"),
+        ("APPROVAL_ABOVE_USD", "-1"),
+        ("APPROVAL_ABOVE_USD", "inf"),
+        ("APPROVALS_NEEDED", "3"),
+    ],
+)
+def test_rules_of_approvals_that_mean_nothing_are_refused(name: str, text: str) -> None:
+    with pytest.raises(MissingSetting, match=f"{name} is '{text}'"):
+        Settings.from_env({**ENVIRONMENT, name: text})

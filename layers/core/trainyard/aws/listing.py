@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from trainyard.aws import page_tokens
 from trainyard.aws.items import Item, Value, readable, stamp, text
 from trainyard.aws.table import Table
+from trainyard.domain.approval_records import Approval
 from trainyard.domain.array_records import RunArray
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.listing import Wanted, matches
@@ -36,7 +37,7 @@ _MOST_ENTRIES = 10_000
 #: Sorts after every stamp.
 _LAST = "~"
 
-M = TypeVar("M", Run, Cluster, Filesystem, RunArray, Schedule)
+M = TypeVar("M", Run, Cluster, Filesystem, RunArray, Schedule, Approval)
 
 
 class Found(NamedTuple):

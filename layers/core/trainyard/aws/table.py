@@ -17,6 +17,7 @@
     beat#<name>       <at>#<event id>            a heartbeat, TTL 7 days
     array#<id>        array                      an array of runs (doc, version)
     schedule#<name>   schedule                   a schedule (doc, version)
+    approval#<id>     approval                   an approval (doc, version)
     filesystem#<name> filesystem                 a filesystem (doc, version)
     wait#<owner>      wait                       a machine's task token
     audit#<month>     <at>#<entry id>            who changed what, TTL
@@ -30,6 +31,7 @@ The index has these keys:
     cluster#<name>    clusters#active|deleted    <created>#<name>
     array#<id>        arrays#active|ended        <created>#<id>
     schedule#<name>   schedules#active|deleted   <created>#<name>
+    approval#<id>     approvals#pending|decided  <created>#<id>
     filesystem#<name> filesystems#active|deleted <created>#<name>
     wait#<owner>      waits                      <owner>
     (any notice)      notices                    <at>#<notice id>, until it is sent

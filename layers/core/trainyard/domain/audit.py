@@ -19,6 +19,7 @@ Act = Literal[
     "cluster.label", "run.label", "run.priority", "cluster.sharing", "node.replace", "node.reboot",
     "filesystem.create", "filesystem.export", "filesystem.delete", "filesystem.share",
     "filesystem.transfer", "run.delete-directory", "array.submit", "array.cancel",
+    "approval.approve", "approval.deny",
     "schedule.create", "schedule.pause", "schedule.resume", "schedule.delete",
 ]  # fmt: skip
 

@@ -153,6 +153,15 @@ class ArrayNotFound(NotFound):
         return cls(f"'{array_id[:100]}' is not the id of an array.")
 
 
+class ApprovalNotFound(NotFound):
+    title = "There is no such approval"
+    next_step = "List approvals with GET /v1/approvals or 'trainyard approval ls'."
+
+    @classmethod
+    def of(cls, approval_id: str) -> ApprovalNotFound:
+        return cls(f"'{approval_id[:100]}' is not the id of an approval.")
+
+
 class ScheduleNotFound(NotFound):
     title = "There is no such schedule"
     next_step = "List schedules with GET /v1/schedules or 'trainyard schedule ls'."

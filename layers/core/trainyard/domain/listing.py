@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from trainyard.domain.approval_records import Approval
 from trainyard.domain.array_records import RunArray
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.records import Cluster, Run
@@ -77,7 +78,7 @@ EVERYTHING = Wanted()
 
 
 #: What lists are of.
-Listed = Run | Cluster | Filesystem | RunArray | Schedule
+Listed = Run | Cluster | Filesystem | RunArray | Schedule | Approval
 
 
 def matches(wanted: Wanted, record: Listed) -> bool:

@@ -20,6 +20,10 @@ _LINES: dict[tuple[str, str], UserEventType] = {
     ("status", "Cancelled"): "run.cancelled",
     ("status", "BudgetWarned"): "run.budget",
     ("decision", "BudgetExhausted"): "run.budget",
+    ("decision", "ApprovalNeeded"): "approval.needed",
+    ("decision", "Approved"): "approval.approved",
+    ("decision", "ApprovalDenied"): "approval.denied",
+    ("decision", "ApprovalExpired"): "approval.expired",
 }
 _CLUSTERS: dict[str, UserEventType] = {
     "Ready": "cluster.ready",
@@ -40,6 +44,7 @@ class Notice(Record):
     run_id: str = ""
     cluster_name: str = ""
     attempt: int | None = None
+    approval_id: str = ""
 
 
 def of_line(run_id: str, line: TimelineEntry) -> Notice | None:
@@ -47,7 +52,9 @@ def of_line(run_id: str, line: TimelineEntry) -> Notice | None:
     type_ = _LINES.get((line.kind, line.type))
     if type_ is None:
         return None
-    return _notice(f"{run_id}/{line.id}", line, type_, run_id=run_id, attempt=line.attempt)
+    approval = line.data.get("approvalId", "")
+    about = {"run_id": run_id, "attempt": line.attempt, "approval_id": approval}
+    return _notice(f"{run_id}/{line.id}", line, type_, **about)
 
 
 def of_cluster(cluster: Cluster) -> Notice | None:

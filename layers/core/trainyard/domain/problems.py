@@ -115,6 +115,16 @@ TEXTS: dict[str, tuple[str, str]] = {
         "resume), trainyard run resume RUN begins this one; a run that follows whatever becomes of "
         "the others has afterPolicy 'end'.",
     ),
+    "approval-denied": (
+        "People did not approve it",
+        "Read the reason and talk to whom it names. trainyard run resume RUN asks for another "
+        "approval; a smaller run may need none (limits.maxDurationSeconds, budget.maxUsd).",
+    ),
+    "approval-expired": (
+        "Nobody approved it in time",
+        "trainyard run resume RUN asks once more. Tell those who decide before: trainyard "
+        "approval ls.",
+    ),
     "submit-failed": (
         "The job could not be submitted",
         "Correct the reason in the detail, then trainyard run resume RUN. What the nodes said when "

@@ -236,6 +236,22 @@ class RunCost(Record):
     ledger: list[CostLine] = Field(default_factory=list)
 
 
+class Asked(Record):
+    """The approval that a life of a run waits for, as it was asked for when that life began."""
+
+    id: str = Field(description="of the approval")
+    because: str = Field(description="why it is needed, as a sentence")
+    usd: float | None = Field(
+        default=None, description="what the life may cost at most; null: the price is not known"
+    )
+    needed: int = Field(default=1, description="so many people have to approve it")
+    expires_at: datetime
+    argument_hash: str = Field(description="of what is approved: the run's spec")
+    requester: Person | None = Field(
+        default=None, description="who asked for this life; null: the run's owner"
+    )
+
+
 class ArrayMember(Record):
     """Which member of which array a run is."""
 
@@ -303,6 +319,10 @@ class Run(Record):
     schedule: str = Field(default="", description="the name of the schedule that submitted it")
     after_met_at: datetime | None = Field(
         default=None, description="when all runs of spec.after had ended, so that it could begin"
+    )
+    approval: Asked | None = Field(default=None, description="of this life; null: it needs none")
+    approval_met_at: datetime | None = Field(
+        default=None, description="when the run went on with its approval, in this life"
     )
     outputs_at: dict[str, str] = Field(
         default_factory=dict,
@@ -405,6 +425,11 @@ class Run(Record):
     def waits_for_runs(self) -> bool:
         """It has not begun, as far as the runs of `after` are concerned."""
         return bool(self.spec.after) and self.after_met_at is None
+
+    @property
+    def waits_for_approval(self) -> bool:
+        """It may not begin this life yet, as far as people are concerned."""
+        return self.approval is not None and self.approval_met_at is None
 
 
 class CapacityTry(Record):

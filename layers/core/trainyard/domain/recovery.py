@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from trainyard.domain import budgets, causes, chains, closing, nodes, turns, ways
+from trainyard.domain import approvals, budgets, causes, chains, closing, nodes, turns, ways
+from trainyard.domain.approval_records import Approval
 from trainyard.domain.capacity import next_try
 from trainyard.domain.clusters import without_slurm
 from trainyard.domain.decisions import Decision, Draft, Next
@@ -45,13 +46,15 @@ def decide(
     checkpoints: Iterable[Checkpoint] = (),
     parents: Sequence[Run] = (),
     place: turns.Place | None = None,
+    approval: Approval | None = None,
 ) -> Decision:
     """Decide what the run's machine does next.
 
     `facts` are the run's and its cluster's, `checkpoints` the newest of its list, `parents` the
     runs of `after`, which a run that waits for them is given all, `place` whether it has its turn
-    on a cluster that runs share. Deciding twice on the same state gives the same run and the same
-    note ids, so the machine may repeat it at any point.
+    on a cluster that runs share, `approval` the one that the run waits for, once it is there.
+    Deciding twice on the same state gives the same run and the same note ids, so the machine may
+    repeat it at any point.
     """
     book = Book(
         facts,
@@ -65,6 +68,8 @@ def decide(
     observe(draft)
     if draft.run.outcome is None:
         _cancelled(draft)
+    if draft.run.outcome is None and approvals.still_waits(draft, approval):
+        return draft.freeze("wait")
     if draft.run.outcome is None and chains.still_waits(draft, parents):
         return draft.freeze("wait")
     if draft.run.outcome is None and turns.still_waits(draft, place):

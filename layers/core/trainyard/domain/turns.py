@@ -61,7 +61,7 @@ def going(run: Run) -> bool:
 
 def counts(run: Run) -> bool:
     """Whether it uses its cluster, or wants to: until its training is over."""
-    return going(run) and not run.waits_for_runs
+    return going(run) and not run.waits_for_runs and not run.waits_for_approval
 
 
 def began(run: Run) -> bool:

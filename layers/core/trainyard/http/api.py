@@ -14,6 +14,7 @@ from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValida
 from trainyard.app.people.on_behalf import OnBehalf
 from trainyard.domain.errors import MethodNotAllowed, NotFound, TrainyardError
 from trainyard.http import (
+    approvals,
     arrays,
     clusters,
     costs,
@@ -52,6 +53,7 @@ class Api:
         for resource in (
             people,
             costs,
+            approvals,
             runs,
             arrays,
             schedules,

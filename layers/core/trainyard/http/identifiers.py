@@ -9,6 +9,7 @@ from aws_lambda_powertools.event_handler.openapi.params import Header, Path
 
 from trainyard.app.runs.find_run import LATEST, find_run
 from trainyard.domain.errors import (
+    ApprovalNotFound,
     ArrayNotFound,
     ClusterNotFound,
     FieldError,
@@ -31,6 +32,7 @@ RunPath = Annotated[
     ),
 ]
 ArrayPath = Annotated[str, Path(alias="arrayId", description="arr-<ulid>")]
+ApprovalPath = Annotated[str, Path(alias="approvalId", description="apr-<ulid>-<number>")]
 ClusterPath = Annotated[str, Path(alias="clusterName")]
 SchedulePath = Annotated[str, Path(alias="scheduleName")]
 FilesystemPath = Annotated[str, Path(alias="filesystemName")]
@@ -49,6 +51,7 @@ IdempotencyKey = Annotated[
     ),
 ]
 
+_APPROVAL = re.compile(r"apr-[0-9a-hjkmnp-tv-z]{26}-[1-9][0-9]{0,5}")
 _ARRAY = re.compile(r"arr-[0-9a-hjkmnp-tv-z]{26}")
 _INSTANCE = re.compile(r"i-[0-9a-f]{8}(?:[0-9a-f]{9})?")
 _NAME = re.compile(NAME_PATTERN)
@@ -83,6 +86,15 @@ def array_id(value: str) -> str:
         raise MethodNotAllowed(f"'{value[:100]}' names an action; actions are sent with POST.")
     if not _ARRAY.fullmatch(value):
         raise ArrayNotFound.of(value)
+    return value
+
+
+def approval_id(value: str) -> str:
+    """Raises ApprovalNotFound for a text that cannot be an approval's id."""
+    if ":" in value:
+        raise MethodNotAllowed(f"'{value[:100]}' names an action; actions are sent with POST.")
+    if not _APPROVAL.fullmatch(value):
+        raise ApprovalNotFound.of(value)
     return value
 
 

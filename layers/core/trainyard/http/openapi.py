@@ -27,6 +27,7 @@ TAGS = {
     "clusters": "Clusters that runs use: their own, or one that stays",
     "filesystems": "Filesystems that clusters share and that outlive them",
     "nodes": "The nodes of a cluster",
+    "approvals": "What waits until people say yes or no",
     "arrays": "Many runs of one spec, with other parameters each",
     "schedules": "Runs that are submitted again and again, by a clock",
     "costs": "What runs and clusters have cost, and what for",

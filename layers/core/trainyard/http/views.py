@@ -227,6 +227,16 @@ class ArrayMember(View):
     index: int = Field(description="from 0")
 
 
+class ApprovalAsked(View):
+    """The approval that this life of a run waits for, or went on with."""
+
+    id: str
+    because: str = Field(description="why it is needed")
+    usd: float | None = Field(description="what it may cost at most; null: the price is not known")
+    needed: int = Field(description="so many people have to approve it")
+    expires_at: datetime = Field(description="nobody can approve it after that")
+
+
 class RunView(View):
     """A run, with the newest sample of its training."""
 
@@ -252,6 +262,10 @@ class RunView(View):
     )
     array: ArrayMember | None = Field(description="of a run that an array made")
     schedule: str = Field(description="the name of the schedule that submitted it, or ''")
+    approval: ApprovalAsked | None = Field(description="of this life; null: it needs none")
+    approval_met_at: datetime | None = Field(
+        description="when the run went on with its approval; null: it did not"
+    )
     after_met_at: datetime | None = Field(
         description="when all runs of spec.after had ended, so that it could begin"
     )
@@ -311,6 +325,7 @@ class RunView(View):
             "incidents": [Incident.of(incident) for incident in record.incidents],
             "code": Code.of(record.code) if record.code else None,
             "array": ArrayMember.of(record.array) if record.array else None,
+            "approval": ApprovalAsked.of(record.approval) if record.approval else None,
             "problem": Problem.of_run(record, in_s3),
             "export": Export.of(record.export, uri=uri) if record.export else None,
             "cost_usd": record.cost.usd if record.terminal and record.cost else None,

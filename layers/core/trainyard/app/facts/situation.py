@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
+from trainyard.domain.approval_records import Approval
 from trainyard.domain.decisions import Decision, Next
-from trainyard.domain.errors import ClusterNotFound
+from trainyard.domain.errors import ApprovalNotFound, ClusterNotFound
 from trainyard.domain.records import Checkpoint, Cluster, Run
 from trainyard.domain.recovery import decide
 from trainyard.domain.turns import Place, began, going, place_of
@@ -74,7 +75,18 @@ def decide_now(ports: Ports, run: Run) -> Decision:
     )
     parents = [ports.runs.get(one) for one in run.spec.after] if run.waits_for_runs else []
     place = _place(ports, run, cluster)
-    return decide(run, facts, cluster, ports.clock.now(), newest, parents, place)
+    approval = _approval(ports, run)
+    return decide(run, facts, cluster, ports.clock.now(), newest, parents, place, approval)
+
+
+def _approval(ports: Ports, run: Run) -> Approval | None:
+    """The one that the run waits for; None where it waits for none, or it is not made yet."""
+    if run.approval is None or not run.waits_for_approval or not going(run):
+        return None
+    try:
+        return ports.approvals.get(run.approval.id)
+    except ApprovalNotFound:
+        return None
 
 
 def _place(ports: Ports, run: Run, cluster: Cluster | None) -> Place | None:

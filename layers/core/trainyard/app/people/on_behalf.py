@@ -22,6 +22,7 @@ from trainyard.app.filesystems.create_filesystem import create_filesystem
 from trainyard.app.filesystems.delete_filesystem import delete_filesystem, export_filesystem
 from trainyard.app.people.ownership import Owned, given_to, load, shared, thing_of
 from trainyard.app.runs.advance_array import cancel_array
+from trainyard.app.runs.approvals import decide_approval
 from trainyard.app.runs.cancel_run import cancel_run
 from trainyard.app.runs.label_run import label_run
 from trainyard.app.runs.request_export import request_export
@@ -35,6 +36,8 @@ from trainyard.app.runs.schedules import (
 from trainyard.app.runs.submit_array import submit_array
 from trainyard.app.runs.submit_run import submit_run
 from trainyard.app.runs.uploads import request_upload
+from trainyard.domain.approval_records import Approval
+from trainyard.domain.approvals import refusal_to_decide
 from trainyard.domain.array_records import RunArray
 from trainyard.domain.audit import Act, AuditEntry
 from trainyard.domain.errors import Forbidden, TrainyardError
@@ -169,6 +172,27 @@ class OnBehalf:
             self._ports.arrays.get(array_id),
             lambda: cancel_array(self._ports, array_id, by=self._by, reason=reason),
             reason,
+        )
+
+    # Approvals
+
+    def decide_approval(self, approval_id: str, *, approve: bool, reason: str = "") -> Approval:
+        """A refusal is in the audit list as each other one."""
+        approval = self._ports.approvals.get(approval_id)
+        config = self._ports.config
+        refused = refusal(config.roles, self._by) or refusal_to_decide(
+            config.approvals, config.roles, approval, self._by
+        )
+        return self._audited(
+            self._entry(
+                "approval.approve" if approve else "approval.deny",
+                f"approval/{approval_id}",
+                reason,
+            ),
+            refused,
+            lambda: decide_approval(
+                self._ports, approval_id, by=self._by, approve=approve, reason=reason
+            ),
         )
 
     # Schedules

@@ -15,6 +15,7 @@ from trainyard.app.filesystems import reached
 from trainyard.app.filesystems.attach import mounted
 from trainyard.app.filesystems.attach import warnings as filesystem_warnings
 from trainyard.app.runs.after import check_after
+from trainyard.app.runs.approvals import why_needed
 from trainyard.app.runs.inputs import check_inputs
 from trainyard.app.runs.start_from import check_start
 from trainyard.app.runs.submit_run import check_cluster
@@ -78,7 +79,9 @@ def dry_run_run(ports: Ports, spec: RunSpec) -> DryRun:
     script: str | None = recipes.batch_script(
         PLACEHOLDER, 1, spec.job.nodes, spec.job.image is not None
     )
-    warnings = [*results.warnings(spec), *_code_warnings(ports, spec)]
+    why = why_needed(ports, spec)
+    held = [f"It would wait for people: {why}"] if why is not None else []
+    warnings = [*held, *results.warnings(spec), *_code_warnings(ports, spec)]
     if spec.cluster.spec is None:
         price = _price(ports, existing.spec) if existing else None
         return DryRun(None, {}, {}, script, price, warnings)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from trainyard.app.clusters.cluster_use import resting, stays_stopped
 from trainyard.app.facts.situation import cluster_of, silent_since
+from trainyard.app.runs.approvals import asked_of
 from trainyard.app.runs.read_sync import latest_sync
-from trainyard.app.runs.submit_run import start_run
+from trainyard.app.runs.submit_run import body_hash, start_run
 from trainyard.domain.advice import another_cluster, copied, submitted
 from trainyard.domain.errors import (
     FieldError,
@@ -53,11 +54,19 @@ def resume_run(
     _check_checkpoints(ports, run)
     now = ports.clock.now()
     words = f"{who(by)} resumed the run."
-    fresh = ports.runs.put(_below_its_cluster(reopened(run, now, outcome=None, reason=words)))
+    opened = _below_its_cluster(reopened(run, now, outcome=None, reason=words))
+    fresh = ports.runs.put(_held(ports, opened, by))
     fact = ResumeRequested(id=f"resume-{run_id}-{fresh.life}", at=now, life=fresh.life, by=by)
     ports.runs.record(run_id, fact, sentence(fact))
     start_run(ports, fresh)
     return fresh
+
+
+def _held(ports: Ports, run: Run, by: Person | None) -> Run:
+    """Each life may cost what the first one might, so each is approved by itself."""
+    approval = asked_of(ports, run.spec, run.id, run.life, body_hash(run.spec), by)
+    status = "Pending" if approval is None else "Waiting"
+    return run.changed(approval=approval, approval_met_at=None, status=status)
 
 
 def _where_it_trained(ports: Ports, run: Run) -> Run:
@@ -130,7 +139,7 @@ def _active(ports: Ports, run: Run) -> Run:
     A crash may have left the run's machine unstarted, so it is started again. Raises RunActive for
     a run that was active before.
     """
-    if run.status == "Pending" and run.life > 1:
+    if run.life > 1 and (run.status == "Pending" or run.waits_for_approval):
         start_run(ports, run)
         return run
     raise RunActive(

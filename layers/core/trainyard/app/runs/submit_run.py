@@ -17,6 +17,7 @@ from trainyard.app.filesystems.attach import mounted
 from trainyard.app.filesystems.attach import warnings as filesystem_warnings
 from trainyard.app.filesystems.reached import check_reached
 from trainyard.app.runs.after import check_after
+from trainyard.app.runs.approvals import asked_of
 from trainyard.app.runs.budgets import check_budget, hourly_of
 from trainyard.app.runs.inputs import check_inputs
 from trainyard.app.runs.start_from import check_start
@@ -123,13 +124,14 @@ def new_run(
     run_id = run_id or names.run_id(ports.ids.ulid())
     cluster = spec.cluster.spec
     name = names.cluster_for_run(cluster.name, run_id) if cluster else str(spec.cluster.name)
+    approval = asked_of(ports, spec, run_id, 1, body_hash(spec))
     return Run(
         id=run_id,
         name=spec.name,
         spec=spec,
         labels=spec.labels,
         priority=spec.priority,
-        status="Waiting" if spec.after else "Pending",
+        status="Waiting" if spec.after or approval else "Pending",
         created_at=now,
         updated_at=now,
         opened_at=now,
@@ -142,6 +144,7 @@ def new_run(
         data=data,
         array=array,
         schedule=schedule,
+        approval=approval,
         reason="Accepted; its state machine starts.",
         warnings=[*results.warnings(spec), *_of_its_cluster(ports, spec)],
     )

@@ -16,7 +16,7 @@ from trainyard.domain.errors import (
 )
 from trainyard.domain.notices import Notice
 from trainyard.ports import Ports, UnsentNotice
-from trainyard_contracts.user_events import ToldCluster, ToldRun, UserEvent
+from trainyard_contracts.user_events import ToldApproval, ToldCluster, ToldRun, UserEvent
 
 #: So many notices a sweep, within its time limit.
 NOTICES = 200
@@ -42,6 +42,7 @@ def told(ports: Ports, notice: Notice) -> UserEvent:
         message=notice.message,
         run=_run(ports, notice) if notice.run_id else None,
         cluster=_cluster(ports, notice.cluster_name) if notice.cluster_name else None,
+        approval=ToldApproval(id=notice.approval_id) if notice.approval_id else None,
     )
 
 

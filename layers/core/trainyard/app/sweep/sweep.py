@@ -21,6 +21,7 @@ from trainyard.app.machines.cluster.cluster_fail import cluster_fail
 from trainyard.app.machines.inputs import StepInput
 from trainyard.app.runs.submit_run import start_run
 from trainyard.app.sweep.adopted import adopted_nodes
+from trainyard.app.sweep.approvals import approval_step, pending_approvals
 from trainyard.app.sweep.archives import archive_step
 from trainyard.app.sweep.arrays import active_arrays, array_step
 from trainyard.app.sweep.ask_backends import Unanswered, ask_each
@@ -34,6 +35,7 @@ from trainyard.app.sweep.schedules import schedule_step, stored_schedules
 from trainyard.app.sweep.swept import Swept
 from trainyard.app.sweep.turns import turns_step
 from trainyard.domain import names, teardown
+from trainyard.domain.approval_records import Approval
 from trainyard.domain.array_records import RunArray
 from trainyard.domain.errors import (
     ClusterNotFound,
@@ -113,6 +115,7 @@ def _name(
     | Directory
     | RunArray
     | Schedule
+    | Approval
     | UnsentNotice,
 ) -> str:
     if isinstance(item, UnsentNotice):
@@ -121,7 +124,7 @@ def _name(
         return item.body[:200]
     if isinstance(item, SeenFilesystem):
         return item.fsx_id
-    if isinstance(item, (Run, RunArray)):
+    if isinstance(item, (Run, RunArray, Approval)):
         return item.id
     return item.owner if isinstance(item, Wait) else item.name
 
@@ -549,6 +552,7 @@ DUTIES: tuple[
     (_clusters, stray_job),
     (_runs, unheard_job),
     (_clusters, turns_step),
+    (pending_approvals, approval_step),
     (active_arrays, array_step),
     (stored_schedules, schedule_step),
     (_remains, left_over),

@@ -7,6 +7,7 @@ from typing import Any
 
 from trainyard.app.facts.situation import decide_now
 from trainyard.app.machines.inputs import StepInput
+from trainyard.app.runs.approvals import settle_approval, withdraw_approval
 from trainyard.app.runs.give_turns import give_turns
 from trainyard.app.runs.submit_run import start_run
 from trainyard.domain.decisions import Decision
@@ -50,8 +51,10 @@ def _decided(ports: Ports, run: Run) -> Decision:
     """
     if waits(run):
         give_turns(ports, run.cluster_name, run)
+    settle_approval(ports, run)
     decision = decide_now(ports, run)
     saved = save(ports, run, decision)
+    withdraw_approval(ports, saved)
     if (waits(saved) and not waits(run)) or (counts(run) and not counts(saved)):
         give_turns(ports, run.cluster_name, saved)
     return decision
