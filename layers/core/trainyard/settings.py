@@ -61,6 +61,8 @@ class Settings:
     viewers: tuple[str, ...] = ("*",)
     #: entries of the audit list are kept so long
     audit_days: int = 400
+    #: the topic of notices; the sweep alone has it
+    notice_topic_arn: str = ""
     #: the secret with the list of Slack's people; '' where there is none
     slack_people: str = ""
     #: what every response_url of Slack begins with
@@ -97,6 +99,7 @@ class Settings:
             members=_patterns(env, "MEMBERS"),
             viewers=_patterns(env, "VIEWERS"),
             audit_days=_days(env, "AUDIT_DAYS", 400),
+            notice_topic_arn=env.get("NOTICE_TOPIC_ARN", "").strip(),
             slack_people=env.get("SLACK_PEOPLE", "").strip(),
             slack_hooks=env.get("SLACK_HOOKS", "").strip() or cls.slack_hooks,
         )
