@@ -175,6 +175,44 @@ def test_an_event_reaches_a_rule_on_the_bus(dynamodb: Any) -> None:
     assert envelope["detail"]["run"]["labels"] == {"team": "a"}
 
 
+def test_the_topic_has_text_and_attributes_to_filter_by(dynamodb: Any) -> None:
+    events, sns, sqs = (boto3.client(name) for name in ("events", "sns", "sqs"))
+    events.create_event_bus(Name="topic-agents")
+    topic = sns.create_topic(Name="demo-notices")["TopicArn"]
+    url = sqs.create_queue(QueueName="phone")["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]
+    policy = json.dumps({"severity": ["error"], "owner": ["ann"]})
+    sns.subscribe(
+        TopicArn=topic,
+        Protocol="sqs",
+        Endpoint=arn["QueueArn"],
+        Attributes={"FilterPolicy": policy},
+    )
+    notices = TableNotices(new_table(dynamodb), events, "topic-agents", sns, topic)
+    event = UserEvent(
+        id="run-1/end", at=NOW, type="run.failed", message="It failed:\nout of memory",
+        run=ToldRun(id="run-1", name="ddp", owner="ann", problem="oom"),
+    )  # fmt: skip
+    notices.send(event.changed(type="run.started"))
+    notices.send(event)
+    (message,) = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)["Messages"]
+    notice = json.loads(message["Body"])
+    assert notice["Subject"] == "ddp failed"
+    assert notice["Message"] == "ddp failed\nIt failed: out of memory\nrun-1, ann"
+    values = {name: one["Value"] for name, one in notice["MessageAttributes"].items()}
+    assert values == {"type": "run.failed", "severity": "error", "run": "run-1", "owner": "ann"}
+
+
+def test_a_topic_that_is_away_keeps_the_notice(dynamodb: Any) -> None:
+    events = boto3.client("events")
+    events.create_event_bus(Name="away-agents")
+    away = "arn:aws:sns:us-east-1:123456789012:gone"
+    notices = TableNotices(new_table(dynamodb), events, "away-agents", boto3.client("sns"), away)
+    event = UserEvent(id="run-1/end", at=NOW, type="run.failed", message="It failed")
+    with pytest.raises(errors.TrainyardError, match="topic of notices"):
+        notices.send(event)
+
+
 def test_the_template_of_the_page_is_valid_and_asks_for_what_is_sent(tmp_path: Path) -> None:
     page = USE / "notify.md"
     (template,) = [step for step in steps(page) if isinstance(step, File)]

@@ -74,6 +74,7 @@ CLIENTS = {
     "_ssm": "ssm", "_secrets": "secretsmanager", "_pricing": "pricing", "_sqs": "sqs",
     "logs": "logs", "_logs": "logs", "_iam": "iam", "_fsx": "fsx", "_ec2": "ec2",
     "_cloudwatch": "cloudwatch", "_scheduler": "scheduler", "_events": "events",
+    "_sns": "sns",
 }  # fmt: skip
 #: What AWS asks for beside the calls themselves.
 IMPLIED = {

@@ -334,6 +334,7 @@ def test_outputs_are_those_the_local_cloud_and_the_cli_read() -> None:
         "DataBucketName",
         "TableName",
         "EventBusName",
+        "NoticeTopicArn",
         "NodeBoundaryArn",
         "RunMachineArn",
     }

@@ -152,6 +152,58 @@ def test_a_cannot_cancel_bs_run_and_every_change_says_who_and_why(
     assert admin.audit(subject=f"run/{run}")[0]["sourceIp"] == "127.0.0.1"
 
 
+def queue_of(state_dir: Path, name: str) -> tuple[str, str]:
+    """Address and ARN."""
+    sqs = aws(state_dir, "sqs")
+    url = sqs.create_queue(QueueName=name)["QueueUrl"]
+    found = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
+    return url, found["Attributes"]["QueueArn"]
+
+
+def bodies(state_dir: Path, url: str) -> list[dict[str, Any]]:
+    answer = aws(state_dir, "sqs").receive_message(QueueUrl=url, MaxNumberOfMessages=10)
+    return [json.loads(one["Body"]) for one in answer.get("Messages", [])]
+
+
+def test_a_rule_and_a_subscription_of_a_person_hear_of_that_persons_run(
+    state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outputs = local(state_dir)["outputs"]
+    events, sns = aws(state_dir, "events"), aws(state_dir, "sns")
+    by_rule, by_topic = queue_of(state_dir, "by-rule"), queue_of(state_dir, "by-topic")
+    pattern = {"source": ["trainyard"], "detail": {"run": {"owner": ["dora"]}}}
+    on = {"EventBusName": outputs["EventBusName"]}
+    events.put_rule(Name="doras", EventPattern=json.dumps(pattern), **on)
+    events.put_targets(Rule="doras", Targets=[{"Id": "1", "Arn": by_rule[1]}], **on)
+    sns.subscribe(
+        TopicArn=outputs["NoticeTopicArn"],
+        Protocol="sqs",
+        Endpoint=by_topic[1],
+        Attributes={"FilterPolicy": json.dumps({"owner": ["dora"], "severity": ["info"]})},
+    )
+    dora = client_of(state_dir, "dora", monkeypatch)
+    cluster = {"spec": cluster_spec("dora", workers=1)}
+    run = dora.submit_run({"name": "doras", "cluster": cluster, "job": light_job(steps=1000)})["id"]
+    try:
+        aws(state_dir, "lambda").invoke(FunctionName="trainyard-sweep")
+        (event,) = eventually("the rule delivers", lambda: bodies(state_dir, by_rule[0]))
+        (notice,) = eventually("the topic delivers", lambda: bodies(state_dir, by_topic[0]))
+    finally:
+        dora.cancel_run(run, reason="enough")
+    assert (event["detail-type"], event["detail"]["run"]["id"]) == ("run.submitted", run)
+    assert notice["Subject"] == "doras was submitted"
+    assert notice["Message"].startswith("doras was submitted\n")
+    values = {name: one["Value"] for name, one in notice["MessageAttributes"].items()}
+    values.pop("cluster", None)  # the machine may have named it by then
+    assert values == {"type": "run.submitted", "severity": "info", "run": run, "owner": "dora"}
+    target = {"Id": "2", "Arn": outputs["NoticeTopicArn"]}
+    with pytest.raises(ClientError, match="Lambda and SQS"):
+        events.put_targets(Rule="doras", Targets=[target], **on)
+    with pytest.raises(ClientError, match="no rule fires by a schedule here"):
+        events.put_rule(Name="each-hour", ScheduleExpression="rate(1 hour)")
+    eventually("the run ends", lambda: dora.run(run)["status"] in ENDED)
+
+
 def test_what_one_who_left_had_an_admin_gives_to_another(
     state_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

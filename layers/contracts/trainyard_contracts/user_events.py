@@ -45,6 +45,15 @@ USER_EVENTS: dict[UserEventType, str] = {
     "cluster.deleted": "a cluster is gone",
 }
 
+Severity = Literal["info", "warning", "error"]
+
+#: `error` needs a person, `warning` may. All others are `info`.
+SEVERITIES: Final[dict[UserEventType, Severity]] = {
+    "run.failed": "error",
+    "cluster.failed": "error",
+    "run.budget": "warning",
+}
+
 
 class ToldRun(Lenient):
     """The run that an event is about."""

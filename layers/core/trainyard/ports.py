@@ -922,7 +922,10 @@ class Notices(Protocol):
         ...
 
     def send(self, event: UserEvent) -> None:
-        """Put it on the bus. Raises errors.RetryableError; it may have been taken all the same."""
+        """Put it on the bus and the topic.
+
+        Raises errors.RetryableError; one or both may have taken it all the same.
+        """
         ...
 
     def sent(self, unsent: UnsentNotice) -> None:

@@ -69,6 +69,8 @@ class Settings:
     approval_seconds: float = 86400.0
     #: patterns of ARNs of those who approve, separated by commas; '' are the admins
     approvers: tuple[str, ...] = ()
+    #: the topic of notices; the sweep alone has it
+    notice_topic_arn: str = ""
     #: the secret with the list of Slack's people; '' where there is none
     slack_people: str = ""
     #: what every response_url of Slack begins with
@@ -109,6 +111,7 @@ class Settings:
             approvals_needed=_people(env, "APPROVALS_NEEDED"),
             approval_seconds=_positive_seconds(env, "APPROVAL_SECONDS", 86400.0),
             approvers=_comma_list(env, "APPROVERS"),
+            notice_topic_arn=env.get("NOTICE_TOPIC_ARN", "").strip(),
             slack_people=env.get("SLACK_PEOPLE", "").strip(),
             slack_hooks=env.get("SLACK_HOOKS", "").strip() or cls.slack_hooks,
         )

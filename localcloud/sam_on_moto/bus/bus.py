@@ -9,15 +9,16 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import Any
 
 from sam_on_moto.bus import patterns
 from sam_on_moto.functions.registry import Functions, NoSuchFunction, NotAllowed
 from sam_on_moto.inside.calls import send_to_queue
-from sam_on_moto.moto_patches.pinned import replace
+from sam_on_moto.moto_patches.pinned import replace, wrap
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +39,7 @@ class Bus:
 
     def install(self) -> None:
         """Hook moto's rules; once per process."""
-        from moto.events.models import Rule
+        from moto.events.models import EventsBackend, Rule
 
         def send(rule: Any, original_event: dict[str, Any], transform_input: bool = True) -> None:
             self.dispatch(rule, original_event)
@@ -46,6 +47,8 @@ class Bus:
         replace(
             Rule, "send_to_targets", send, parameters=("self", "original_event", "transform_input")
         )
+        wrap(EventsBackend, "put_rule", _checked_rule)
+        wrap(EventsBackend, "put_targets", _checked_targets)
 
     def dispatch(self, rule: Any, event: Mapping[str, Any]) -> None:
         pattern = rule.event_pattern.get_pattern()
@@ -112,6 +115,44 @@ def _envelope(event: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(at, str):
         at = datetime.fromtimestamp(float(at), timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {**{key: value for key, value in event.items() if key != "ingestion-time"}, "time": at}
+
+
+def _checked_rule(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of a rule that a person puts: moto takes what would never be delivered."""
+
+    def put(self: Any, name: str, **arguments: Any) -> Any:
+        if arguments.get("scheduled_expression"):
+            raise _refused("no rule fires by a schedule here; a schedule of EventBridge does")
+        with _in_words():
+            patterns.check(json.loads(arguments.get("event_pattern") or "{}"))
+        return original(self, name, **arguments)
+
+    return put
+
+
+def _checked_targets(original: Callable[..., Any]) -> Callable[..., Any]:
+    def put(self: Any, name: str, event_bus_arn: str | None, targets: list[Any]) -> Any:
+        with _in_words():
+            for target in targets:
+                check_target(target)
+        return original(self, name, event_bus_arn, targets)
+
+    return put
+
+
+@contextmanager
+def _in_words() -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise _refused(str(error)) from None
+
+
+def _refused(words: str) -> Exception:
+    from moto.events.exceptions import ValidationException
+
+    refusal: Exception = ValidationException(words)
+    return refusal
 
 
 def check_target(target: Mapping[str, Any]) -> None:

@@ -20,7 +20,8 @@ OPERATIONS: Operations = {
             DescribeContinuousBackups DescribeTimeToLive
         """,
         "events": """
-            DescribeEventBus DescribeRule ListEventBuses ListRules ListTargetsByRule PutEvents
+            DeleteRule DescribeEventBus DescribeRule ListEventBuses ListRules ListTargetsByRule
+            PutEvents PutRule PutTargets RemoveTargets
         """,
         "iam": """
             AttachRolePolicy AttachUserPolicy CreateAccessKey CreatePolicy CreateRole CreateUser
@@ -53,7 +54,10 @@ OPERATIONS: Operations = {
             CreateSecret DeleteSecret DescribeSecret GetSecretValue ListSecrets
             ListSecretVersionIds PutSecretValue TagResource
         """,
-        "sns": "GetTopicAttributes ListSubscriptions ListSubscriptionsByTopic ListTopics",
+        "sns": """
+            GetTopicAttributes ListSubscriptions ListSubscriptionsByTopic ListTopics Publish
+            SetSubscriptionAttributes Subscribe Unsubscribe
+        """,
         "sqs": """
             ChangeMessageVisibility CreateQueue DeleteMessage DeleteMessageBatch DeleteQueue
             GetQueueAttributes GetQueueUrl ListQueues PurgeQueue ReceiveMessage SendMessage

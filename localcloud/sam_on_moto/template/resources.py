@@ -247,7 +247,7 @@ def _queue_policy(maker: Maker, want: Wanted) -> Made:
 
 @resource("AWS::SNS::Topic", "TopicName Subscription")
 def _topic(maker: Maker, want: Wanted) -> Made:
-    """Nobody is notified: alarms do not change state here, and mail is not sent."""
+    """Queues and HTTP hear it. Alarms do not change state here, and mail is not sent."""
     topic = maker.backend("sns").create_topic(want.name("TopicName"))
     for entry in want.properties.get("Subscription", []):
         maker.backend("sns").subscribe(topic.arn, entry["Endpoint"], entry["Protocol"])

@@ -9,6 +9,7 @@ from trainyard.aws.items import Item, pack, record_of, stamp, text
 from trainyard.aws.refusals import translated
 from trainyard.aws.table import Table
 from trainyard.domain import errors
+from trainyard.domain.notice_text import attributes_of, subject_of, text_of
 from trainyard.domain.notices import Notice
 from trainyard.ports import UnsentNotice
 from trainyard_contracts.user_events import SOURCE, UserEvent
@@ -31,10 +32,13 @@ def attributes(notice: Notice | None) -> Item:
 
 
 class TableNotices:
-    """The port `Notices` on DynamoDB and EventBridge."""
+    """The port `Notices` on DynamoDB, EventBridge and SNS; without a topic, on the bus only."""
 
-    def __init__(self, table: Table, events: Any, bus: str) -> None:
+    def __init__(
+        self, table: Table, events: Any, bus: str, sns: Any = None, topic: str = ""
+    ) -> None:
         self._table, self._events, self._bus = table, events, bus
+        self._sns, self._topic = sns, topic
 
     def unsent(self, at_most: int) -> list[UnsentNotice]:
         found = []
@@ -48,6 +52,24 @@ class TableNotices:
         return found
 
     def send(self, event: UserEvent) -> None:
+        self._put(event)
+        if self._topic:
+            self._publish(event)
+
+    def _publish(self, event: UserEvent) -> None:
+        values = attributes_of(event)
+        with translated("publish to the topic of notices"):
+            self._sns.publish(
+                TopicArn=self._topic,
+                Subject=subject_of(event),
+                Message=text_of(event),
+                MessageAttributes={
+                    name: {"DataType": "String", "StringValue": value}
+                    for name, value in values.items()
+                },
+            )
+
+    def _put(self, event: UserEvent) -> None:
         entry = {
             "EventBusName": self._bus,
             "Source": SOURCE,

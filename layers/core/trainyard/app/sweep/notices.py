@@ -28,12 +28,12 @@ def unsent_notices(ports: Ports) -> Sequence[UnsentNotice]:
 
 def notice_step(ports: Ports, unsent: UnsentNotice) -> Iterator[Swept]:
     """No line of the sweep's log: it is news of a run, and no repair."""
-    ports.notices.send(told(ports, unsent.notice))
+    ports.notices.send(event_of(ports, unsent.notice))
     ports.notices.sent(unsent)
     return iter(())
 
 
-def told(ports: Ports, notice: Notice) -> UserEvent:
+def event_of(ports: Ports, notice: Notice) -> UserEvent:
     """The event, with what rules are written about: names, owner, labels."""
     return UserEvent(
         id=notice.id,
