@@ -11,6 +11,8 @@ import pytest
 from tests.support.agent_cluster import AgentCluster
 from tests.support.waiting import eventually
 
+from trainyard_agent.host.slurm import parse_nodes
+
 HOOK = "/bin/true"
 
 
@@ -52,10 +54,16 @@ def in_force(cluster: AgentCluster) -> bool:
     )
 
 
+def registered(cluster: AgentCluster) -> list[bool]:
+    nodes = parse_nodes(cluster.slurm("scontrol", "-o", "show", "nodes"))
+    return [node.registered for node in nodes.values()]
+
+
 def test_settings_that_a_rewriting_of_slurm_conf_drops_are_in_force_again(
     cluster: AgentCluster,
 ) -> None:
     eventually("our settings are in force", lambda: in_force(cluster), 20)
+    eventually("the worker is registered", lambda: registered(cluster) == [True], 20)
     conf = cluster.slurm_conf
     without = conf.read_text().replace("Include trainyard.conf\n", "")
     rewritten = without + f"EpilogSlurmctld={conf.parent}/slurm-job-end\n# rewritten\n"
@@ -67,4 +75,5 @@ def test_settings_that_a_rewriting_of_slurm_conf_drops_are_in_force_again(
     eventually("our settings are gone", lambda: not in_force(cluster), 20)
     agent.send_signal(signal.SIGCONT)
     eventually("our settings are in force again", lambda: in_force(cluster), 20)
+    eventually("the worker is registered again", lambda: registered(cluster) == [True], 20)
     assert conf.read_text() == rewritten + "Include trainyard.conf\n"

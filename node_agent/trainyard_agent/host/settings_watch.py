@@ -30,7 +30,9 @@ class SettingsWatch:
         self._config, self._slurm = config, slurm
         self._seen: tuple[int, ...] = ()
         self._judged: tuple[int, ...] = ()
-        self._told = True
+        # An agent that died may have written them without a word to Slurm.
+        self._told = False
+        self._unheard: frozenset[str] = frozenset()
 
     async def watch(self) -> None:
         if not self._config.slurm_conf or not self._config.job_end_hook:
@@ -67,9 +69,26 @@ class SettingsWatch:
                 )
                 self._told = False
             self._judged = self._seen = _state(conf)
-        if not self._told:
+        if not self._judged:
+            return
+        if not self._told or await self._came_back():
+            self._told = False
             await self._slurm.reconfigure()
+            nodes = await self._slurm.nodes()
+            self._unheard = frozenset(name for name, node in nodes.items() if not node.registered)
             self._told = True
+
+    async def _came_back(self) -> bool:
+        """Whether a slurmd is there that was not there at the last reconfiguration.
+
+        It may have read the older settings right before, and would keep them for as long as it is
+        up. Jobs end seconds later there.
+        """
+        if not self._unheard:
+            return False
+        nodes = await self._slurm.nodes()
+        self._unheard &= nodes.keys()
+        return any(nodes[name].registered for name in self._unheard)
 
 
 def _state(path: Path) -> tuple[int, ...]:

@@ -81,6 +81,8 @@ class SlurmNode:
     gres: str = ""
     architecture: str = ""
     host_name: str = ""
+    registered: bool = True
+    """Its slurmd told this slurmctld that it is there, and answers."""
 
     @property
     def base(self) -> str:
@@ -239,6 +241,8 @@ def parse_nodes(text: str) -> dict[str, SlurmNode]:
                 found.get("Gres", ""),
                 found.get("Arch", ""),
                 found.get("NodeHostName", ""),
+                found.get("SlurmdStartTime", "None") != "None"
+                and "*" not in found.get("State", ""),
             )
     return nodes
 

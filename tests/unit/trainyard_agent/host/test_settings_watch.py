@@ -12,7 +12,7 @@ from tests.support.agent import config
 
 from trainyard_agent.host import slurm_settings
 from trainyard_agent.host.settings_watch import SettingsWatch
-from trainyard_agent.host.slurm import Slurm
+from trainyard_agent.host.slurm import Slurm, SlurmNode
 
 HOOK = "/bin/true"
 
@@ -20,9 +20,16 @@ HOOK = "/bin/true"
 class CountingSlurm:
     def __init__(self) -> None:
         self.told = 0
+        self.there = {"node-1": True}
 
     async def reconfigure(self) -> None:
         self.told += 1
+
+    async def nodes(self) -> dict[str, SlurmNode]:
+        return {
+            name: SlurmNode(name, "idle+cloud", name, 6818, registered=registered)
+            for name, registered in self.there.items()
+        }
 
 
 @pytest.fixture
@@ -45,7 +52,7 @@ def watched(conf: Path, damage: bytes | None, name: str) -> CountingSlurm:
     async def looks() -> None:
         for _ in range(2):
             await watch.look(conf)
-        assert slurm.told == 0
+        assert slurm.told == 1  # an agent before it may have died before it told
         path = conf.with_name(name)
         if damage is None:
             path.unlink()
@@ -63,7 +70,7 @@ def test_a_comment_in_another_encoding_ends_no_agent_and_stays_as_it_was(conf: P
     comment = "# J\xf6rg\n".encode("latin-1")
     slurm = watched(conf, b"SlurmctldHost=a\n" + comment, "slurm.conf")
     assert conf.read_bytes() == b"SlurmctldHost=a\n" + comment + b"Include trainyard.conf\n"
-    assert slurm.told == 1
+    assert slurm.told == 2
 
 
 def test_a_setting_in_another_encoding_is_taken_over_byte_for_byte(conf: Path) -> None:
@@ -81,4 +88,31 @@ def test_our_own_file_is_made_anew_when_it_is_gone_or_torn(
     whole = conf.with_name("trainyard.conf").read_bytes()
     slurm = watched(conf, damage, "trainyard.conf")
     assert conf.with_name("trainyard.conf").read_bytes() == whole
-    assert slurm.told == 1
+    assert slurm.told == 2
+
+
+def test_a_slurmd_that_was_not_there_when_slurm_was_told_makes_it_be_told_once_more(
+    conf: Path,
+) -> None:
+    slurm = CountingSlurm()
+    slurm.there = {"node-1": True, "node-2": False, "node-3": False}
+    watch = SettingsWatch(
+        config(conf.parent, slurm_conf=str(conf), job_end_hook=HOOK, expected_workers=2),
+        cast(Slurm, slurm),
+    )
+
+    async def looks(times: int = 3) -> int:
+        for _ in range(times):
+            await watch.look(conf)
+        return slurm.told
+
+    async def story() -> list[int]:
+        told = [await looks()]
+        slurm.there["node-2"] = True
+        told.append(await looks())
+        slurm.there["node-3"] = True
+        told.append(await looks())
+        del slurm.there["node-1"]
+        return [*told, await looks()]
+
+    assert asyncio.run(story()) == [1, 2, 3, 3]

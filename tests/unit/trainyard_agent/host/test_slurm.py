@@ -35,8 +35,11 @@ JOB = (
 NODES = (
     "NodeName=ip-127-23-0-11 Arch=x86_64 NodeAddr=127.0.0.1 NodeHostName=localhost Port=23001 "
     "Version=22.05.8 OS=Linux 6.18 #1 SMP @0 State=IDLE+DRAIN ThreadsPerCore=1 "
+    "BootTime=2026-11-20T10:00:00 SlurmdStartTime=2026-11-20T10:01:00 "
     "Reason=trainyard: node lost [root@2026-11-20T23:07:50]\n"
-    "NodeName=ip-10-0-0-2 NodeAddr=10.0.0.2 Version=25.11 State=DOWN* ThreadsPerCore=1\n"
+    "NodeName=ip-10-0-0-2 NodeAddr=10.0.0.2 Version=25.11 State=DOWN* ThreadsPerCore=1 "
+    "BootTime=2026-11-20T10:00:00 SlurmdStartTime=2026-11-20T10:01:00\n"
+    "NodeName=ip-10-0-0-3 NodeAddr=10.0.0.3 State=IDLE+CLOUD BootTime=None SlurmdStartTime=None\n"
 )
 
 
@@ -60,6 +63,7 @@ def test_nodes_are_read() -> None:
     assert nodes["ip-127-23-0-11"].reason.startswith("trainyard: node lost")
     assert (nodes["ip-10-0-0-2"].port, nodes["ip-10-0-0-2"].state) == (6818, "down*")
     assert not nodes["ip-10-0-0-2"].serves
+    assert [node.registered for node in nodes.values()] == [True, False, False]
 
 
 @pytest.mark.parametrize(
