@@ -1,4 +1,4 @@
-"""What would be done, told before it is: each answer names its target and has a button for it."""
+"""What would be done, said before it is: each answer names its target and has a button for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A click of a button: decided by who clicked, done once, and told in the message's place."""
+"""A click of a button: decided by who clicked, done once; its message says so afterwards."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def pressed(ports: Ports, claims: Claims, caller: Caller, click: SlackClick) -> 
 
 
 def _once(ports: Ports, claims: Claims, caller: Caller, given: Button) -> Pressed:
-    """Who dies amid the act leaves the button used: whoever asks again looks first."""
+    """Who dies amid the act leaves the button used: nobody knows whether it was done."""
     mark = f"button-{given.once}"
     if not claims.take(mark):
         did = claims.outcome(mark)
