@@ -16,7 +16,8 @@ BENCHES := $(filter-out __init__ figures recovery backends many_runs plain_% llm
 	$(ALL_BENCHES))
 
 .PHONY: help setup setup-trainers demo test test-unit test-machines machine-image \
-	test-parallelcluster test-conformance test-first-light test-often check lint-openapi docs bench \
+	test-parallelcluster test-conformance test-first-light test-long test-often check lint-openapi \
+	docs bench \
 	bench-recovery bench-backends bench-many bench-trainers wheels lock clean
 
 help: ## this list
@@ -40,7 +41,11 @@ demo: setup ## the main job on real parts, with a node killed in the middle
 BESIDE := -n $(or $(WORKERS),3) --dist loadfile --no-loadscope-reorder
 test: setup-trainers ## all tests but those of test-*, three files at once (WORKERS=...)
 	@$(BIN)/python -m pytest $(BESIDE) tests/local tests \
-		-m "not machines and not parallelcluster and not conformance and not first_light"
+		-m "not machines and not parallelcluster and not conformance and not first_light and not long"
+
+# What .ci/run has no time for: more programs that lose a node, ParallelCluster in trouble.
+test-long: setup-trainers ## more of the stories that `make test` tells, three files at once
+	@$(BIN)/python -m pytest $(BESIDE) -m long tests/local
 
 test-unit: setup-trainers ## the pure tests, in less than a minute: no process, no server, no Slurm
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not real" tests/unit

@@ -8,6 +8,8 @@ import pytest
 from tests.support.queue_cloud import Json, QueueCloud, queue_cloud, queue_spec
 from tests.support.system import eventually, light_job
 
+pytestmark = pytest.mark.long
+
 NAME, BUCKET = "archived", "sagemaker-archive"
 STEADY = {"name": "steady", "min": 1, "max": 1}
 

@@ -19,7 +19,10 @@ from trainyard_sdk.spec_files import read_spec
 
 CORPUS = ROOT / "tests/data" / "en-de" / "train"
 LAB = "sagemaker-lab"
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="/fsx takes root on the local cloud")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(os.geteuid() != 0, reason="/fsx takes root on the local cloud"),
+]
 
 
 @pytest.fixture(scope="module")

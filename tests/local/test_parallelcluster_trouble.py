@@ -19,6 +19,8 @@ from trainyard.backends.parallelcluster.refusals import Gone
 from trainyard_cli.problems import ApiProblem
 from trainyard_local.nodes import processes as node_processes
 
+pytestmark = pytest.mark.long
+
 NAME, TOOLS = "people", "sagemaker-tools"
 STEPS = 60
 #: Of the local cloud that these tests start (queue_cloud).

@@ -8,6 +8,8 @@ import pytest
 from tests.support.queue_cloud import QueueCloud, queue_cloud, queue_spec
 from tests.support.system import light_job, total
 
+pytestmark = pytest.mark.long
+
 SCARCE, STEPS = "c5.24xlarge", 20
 
 

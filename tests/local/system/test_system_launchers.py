@@ -66,8 +66,8 @@ def of_uninterrupted(system: System, cluster: str, known: dict[str, bytes], reci
     [
         ("torchrun", "kill-process"),
         ("mpirun", "kill-process"),
-        ("accelerate", "kill-node"),
-        ("deepspeed", "kill-node"),
+        pytest.param("accelerate", "kill-node", marks=pytest.mark.long),
+        pytest.param("deepspeed", "kill-node", marks=pytest.mark.long),
     ],
 )
 def test_what_a_launcher_started_is_killed_resumes_and_ends_equal(

@@ -42,7 +42,13 @@ def test_a_program_with_the_library_resumes_after_a_lost_node_and_saves_when_it_
     assert {f"random-{rank}.pt" for rank in range(4)} < names
 
 
-@pytest.mark.parametrize("name", lost_nodes.PROGRAMS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name == "tutorial" else pytest.mark.long)
+        for name in lost_nodes.PROGRAMS
+    ],
+)
 def test_a_program_that_lost_a_node_ends_with_the_weights_of_one_that_nothing_disturbed(
     system: System, shared: str, tmp_path: Path, name: str
 ) -> None:
