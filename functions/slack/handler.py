@@ -1,4 +1,4 @@
-"""Takes a command from Slack: verified, queued for the worker and acknowledged within seconds."""
+"""Takes what Slack sends: verified, queued for the worker and acknowledged within seconds."""
 
 from __future__ import annotations
 

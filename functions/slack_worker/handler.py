@@ -1,4 +1,4 @@
-"""Answers one command of Slack, which functions/slack verified and put on the bus."""
+"""Answers one command or one click in Slack, which functions/slack verified and put on the bus."""
 
 from __future__ import annotations
 

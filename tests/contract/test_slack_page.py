@@ -35,11 +35,15 @@ def test_the_manifest_keeps_the_limits_of_slacks_schema_and_asks_for_one_scope()
     assert manifest["oauth_config"] == {"scopes": {"bot": ["commands"]}}
 
 
-def test_the_manifest_leads_to_the_route_of_the_template() -> None:
-    (command,) = yaml.safe_load(fence("yaml"))["features"]["slash_commands"]
+def test_the_manifest_leads_to_the_routes_of_the_template() -> None:
+    manifest = yaml.safe_load(fence("yaml"))
+    (command,) = manifest["features"]["slash_commands"]
     function = yaml_parse((ROOT / "template.yaml").read_text())["Resources"]["SlackFunction"]
-    route = function["Properties"]["Events"]["Commands"]["Properties"]["Path"]
-    assert command["url"] == f"https://API{route}"
+    events = function["Properties"]["Events"]
+    assert command["url"] == f"https://API{events['Commands']['Properties']['Path']}"
+    clicks = f"https://API{events['Interactions']['Properties']['Path']}"
+    interactivity = manifest["settings"]["interactivity"]
+    assert interactivity == {"is_enabled": True, "request_url": clicks}
 
 
 def test_every_command_is_in_the_pages_table_and_in_the_manifests_hint() -> None:

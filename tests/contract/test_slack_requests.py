@@ -46,6 +46,15 @@ def test_what_is_answered_is_not_taken_again_for_a_day(
     assert not claims.take("a")
 
 
+def test_what_came_of_it_is_kept_with_it(claims: TableClaims) -> None:
+    assert claims.outcome("a") == ""
+    claims.take("a")
+    claims.settle("a")
+    assert claims.outcome("a") == ""
+    claims.settle("a", "it is done\nby alice")
+    assert claims.outcome("a") == "it is done\nby alice"
+
+
 def test_its_item_expires(claims: TableClaims, clock: MemoryClock, table: Table) -> None:
     claims.take("a")
     item = table.get("slack#a", "request")

@@ -196,7 +196,9 @@ def test_nobody_can_end_or_repair_a_cluster_that_does_not_carry_the_stacks_tag()
         for role, statement in _statements()
         if ENDS_CLUSTERS & set(_list(statement["Action"]))
     ]
-    assert {role for role, _ in found} == {"ApiRole", "StepsRole", "SweepRole"}
+    assert {role for role, _ in found} == {
+        "ApiRole", "StepsRole", "SweepRole", "SlackWorkerRole",
+    }  # fmt: skip
     for role, statement in found:
         assert set(_list(statement["Action"])) <= ENDS_CLUSTERS, role
         assert {
@@ -465,30 +467,23 @@ def _boundary(name: str) -> list[dict[str, Any]]:
     return statements
 
 
-@pytest.mark.parametrize(("key", "verdict"), [("slack#1", "allow"), ("run#1", "implicit-deny")])
-def test_the_worker_of_slack_writes_which_requests_it_answered_and_nothing_else(
-    key: str, verdict: str
-) -> None:
-    changing = [
-        (statement["Sid"], action)
-        for statement in _policies_of("SlackWorkerRole")
-        for action in _list(statement["Action"])
-        if not re.search(r":(Get|BatchGet|Query|Describe|List)", action)
-    ]
-    assert changing == [
-        ("OwnLog", "logs:CreateLogStream"),
-        ("OwnLog", "logs:PutLogEvents"),
-        ("AnsweredRequests", "dynamodb:PutItem"),
-        ("ParallelClusterNodes", "execute-api:Invoke"),  # of methods GET
-    ]
-    (writes,) = [s for s in _policies_of("SlackWorkerRole") if s["Sid"] == "AnsweredRequests"]
-    statement = {**writes, "Resource": "*"}
-    found = policies.evaluate(
-        [{"Statement": [statement]}], "dynamodb:PutItem", "t", {"dynamodb:leadingkeys": [key]}
-    )
-    assert found == verdict
-    (api,) = [s for s in _policies_of("SlackWorkerRole") if s["Sid"] == "ParallelClusterNodes"]
-    assert api["Resource"]["Fn::Sub"][0].endswith(":${Id}/*/GET/*")
+def test_the_worker_of_slack_may_nothing_that_the_api_may_not_but_read_the_list_of_people() -> None:
+    own = [s for s in _policies_of("SlackWorkerRole") if s["Sid"] not in ("OwnLog", "Nodes")]
+    (people,) = [s for s in own if s not in _policies_of("ApiRole")]
+    assert (people["Sid"], people["Action"]) == ("People", "secretsmanager:GetSecretValue")
+    assert people["Resource"] == {
+        "Fn::If": ["HasSlackPeople", {"Ref": "SlackPeopleArn"}, {"Ref": "SlackSigningSecretArn"}]
+    }
+    (nodes,) = [s for s in _policies_of("SlackWorkerRole") if s["Sid"] == "Nodes"]
+    (api,) = [s for s in _policies_of("ApiRole") if s["Sid"] == "Nodes"]
+    assert set(nodes["Action"]) < set(api["Action"])
+    assert nodes["Resource"] == api["Resource"]
+
+
+def test_the_worker_of_slack_makes_no_schedule_opens_no_session_and_reads_no_log() -> None:
+    may = {a for s in _policies_of("SlackWorkerRole") for a in _list(s["Action"])}
+    assert {a for a in may if a.startswith(("scheduler:", "iam:", "logs:Get"))} == set()
+    assert "ssm:StartSession" not in may
 
 
 @pytest.mark.parametrize("event", ["AgentEvents", "ClusterEvents"])

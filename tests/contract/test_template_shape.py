@@ -174,11 +174,13 @@ def test_every_route_asks_for_a_signature_but_that_which_slack_signs(
         for r in translated["Resources"].values()
         if r["Type"] == "AWS::ApiGatewayV2::Api"
     ]
-    assert sorted(api["paths"]) == ["/slack/commands", "/v1/{proxy+}"]
-    condition, slack, nothing = api["paths"]["/slack/commands"]["Fn::If"]
-    assert (condition, nothing) == ("HasSlack", {"Ref": "AWS::NoValue"})
-    assert list(slack) == ["post"]
-    assert slack["post"]["Fn::If"][1]["security"] == [{"NONE": []}]
+    of_slack = ["/slack/commands", "/slack/interactions"]
+    assert sorted(api["paths"]) == [*of_slack, "/v1/{proxy+}"]
+    for path in of_slack:
+        condition, slack, nothing = api["paths"][path]["Fn::If"]
+        assert (condition, nothing) == ("HasSlack", {"Ref": "AWS::NoValue"})
+        assert list(slack) == ["post"]
+        assert slack["post"]["Fn::If"][1]["security"] == [{"NONE": []}]
     (method,) = [
         value
         for key, value in api["paths"]["/v1/{proxy+}"].items()

@@ -21,8 +21,8 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 from tests.support.repository import ROOT
-from tests.support.slack import SECRET, WHO, LocalSlack, command, local_slack, signed
-from tests.support.slack_chat import words
+from tests.support.slack import SECRET, WHO, LocalSlack, click, command, local_slack, signed
+from tests.support.slack_chat import buttons_of, words
 from tests.support.spec_parts import cluster_spec
 from tests.support.system import ENDED, eventually, light_job
 
@@ -317,8 +317,24 @@ def typed(state_dir: Path, slack: LocalSlack, text: str, **changes: str) -> str:
     return words(message)
 
 
-def posted(state_dir: Path, body: bytes, headers: dict[str, str]) -> httpx.Response:
-    address = local(state_dir)["apiUrl"] + "/slack/commands"
+def clicked(state_dir: Path, slack: LocalSlack, label: str, **changes: Any) -> str:
+    """What a person reads who clicks this button of the newest message."""
+    (newest,) = list(slack.taken.values())[-1]
+    (button,) = [one for one in buttons_of(newest) if one["text"]["text"] == label]
+    name = f"{len(slack.taken)}-click"
+    body = click(button, trigger_id=name, response_url=slack.response_url(name), **changes)
+    for _ in range(2):
+        answer = posted(state_dir, body, signed(body, time.time()), "interactions")
+        assert (answer.status_code, answer.text) == (200, "")
+    eventually(f"what follows '{label}'", lambda: slack.answers(name))
+    (message,) = slack.answers(name)
+    return words(message)
+
+
+def posted(
+    state_dir: Path, body: bytes, headers: dict[str, str], route: str = "commands"
+) -> httpx.Response:
+    address = local(state_dir)["apiUrl"] + f"/slack/{route}"
     return httpx.post(address, content=body, headers=headers, trust_env=False, timeout=60)
 
 
@@ -345,8 +361,13 @@ def test_in_slack_a_person_asks_as_who_the_list_says_and_nobody_else_reads_anyth
             said = typed(state_dir, slack, text, user_id="U0STRANGER")
             assert "Trainyard does not know you yet" in said
             assert run not in said
+        assert "Nothing is done yet." in typed(state_dir, slack, f"cancel {run}")
+        assert "asked is being cancelled" in clicked(state_dir, slack, "Cancel the run")
     finally:
         alice.cancel_run(run)
+    (entry,) = Client.from_state_dir(state_dir).audit(subject=f"run/{run}", what="run.cancel")[1:]
+    assert (entry["outcome"], entry["userAgent"]) == ("done", f"Slack {WHO}")
+    assert entry["who"]["name"] == "alice"
     body = command(response_url=slack.response_url("forged"))
     for headers in (
         signed(body, time.time(), "another secret"),

@@ -57,7 +57,8 @@ def signed(body: bytes, now: float, secret: str = SECRET) -> dict[str, str]:
 
 def check_message(message: dict[str, Any]) -> None:
     """Raises AssertionError where Slack would refuse the message, or it would ping somebody."""
-    assert message["response_type"] == "ephemeral"
+    if message.get("replace_original") is not True:
+        assert message["response_type"] == "ephemeral"
     assert message["text"]
     blocks = message["blocks"]
     assert 1 <= len(blocks) <= 50
@@ -78,9 +79,54 @@ def _check_block(block: dict[str, Any]) -> None:
         assert 1 <= len(block["text"]["text"]) <= 150
     elif kind == "section":
         assert 1 <= len(block["text"]["text"]) <= 3000
+    elif kind == "actions":
+        assert 1 <= len(block["elements"]) <= 25
+        assert len({one["action_id"] for one in block["elements"]}) == len(block["elements"])
+        for one in block["elements"]:
+            _check_button(one)
     else:
         assert kind == "context"
         assert 1 <= len(block["elements"]) <= 10
+
+
+def _check_button(button: dict[str, Any]) -> None:
+    assert button["type"] == "button"
+    assert 1 <= len(button["action_id"]) <= 255
+    assert 1 <= len(button["text"]["text"]) <= 75
+    assert 1 <= len(button["value"]) <= 2000
+    confirm = button.get("confirm")
+    if confirm is not None:
+        assert 1 <= len(confirm["title"]["text"]) <= 100
+        assert 1 <= len(confirm["text"]["text"]) <= 300
+        assert 1 <= len(confirm["confirm"]["text"]) <= 30
+        assert 1 <= len(confirm["deny"]["text"]) <= 30
+
+
+def click(button: dict[str, Any], **changes: Any) -> bytes:
+    """The body of a click of a button in a message that only its person sees."""
+    action = {**button, "block_id": "b1", "action_ts": "1531420618.1"}
+    payload = {
+        "type": "block_actions",
+        "user": {"id": USER, "username": "steve", "name": "steve", "team_id": TEAM},
+        "api_app_id": "A123456",
+        "token": FIELDS["token"],
+        "container": {
+            "type": "message",
+            "message_ts": "1531420617.000100",
+            "channel_id": FIELDS["channel_id"],
+            "is_ephemeral": True,
+        },
+        "trigger_id": "12466734323.1395872398",
+        "team": {"id": TEAM, "domain": "example"},
+        "enterprise": None,
+        "is_enterprise_install": False,
+        "channel": {"id": FIELDS["channel_id"], "name": "test"},
+        "state": {"values": {}},
+        "response_url": "https://hooks.slack.com/actions/T0123ABCD/1/x",
+        "actions": [action],
+        **changes,
+    }
+    return urlencode({"payload": json.dumps(payload)}).encode()
 
 
 @dataclass

@@ -21,6 +21,7 @@ class MemoryClaims:
     """No time passes: what one that died took stays in its hand."""
 
     states: dict[str, str] = field(default_factory=dict)
+    outcomes: dict[str, str] = field(default_factory=dict)
 
     def take(self, request_id: str) -> bool:
         if request_id in self.states:
@@ -28,8 +29,12 @@ class MemoryClaims:
         self.states[request_id] = "in hand"
         return True
 
-    def settle(self, request_id: str) -> None:
+    def settle(self, request_id: str, outcome: str = "") -> None:
         self.states[request_id] = "answered"
+        self.outcomes[request_id] = outcome
+
+    def outcome(self, request_id: str) -> str:
+        return self.outcomes.get(request_id, "")
 
     def give_back(self, request_id: str) -> None:
         del self.states[request_id]
@@ -84,6 +89,38 @@ class Slack:
         (reply,) = self.replies.sent[before:]
         return words(reply[1])
 
+    def click(
+        self, label: str, message: dict[str, Any], *, user: str = USER, at: float = 0
+    ) -> dict[str, Any]:
+        """The event of a click of this message's button, some seconds from now."""
+        self.typed += 1
+        (pressed,) = [one for one in buttons_of(message) if one["text"]["text"] == label]
+        detail = {
+            "id": f"{self.typed:064x}",
+            "at": int(self.world.clock.now().timestamp() + at),
+            "team": TEAM,
+            "user": user,
+            "action": pressed["action_id"],
+            "value": pressed["value"],
+            "responseUrl": FIELDS["response_url"],
+        }
+        return {"source": "trainyard.slack", "detail-type": "SlackClick", "detail": detail}
+
+    def press(self, label: str, message: dict[str, Any], *, user: str = USER) -> dict[str, Any]:
+        """The message that follows."""
+        assert self.deliver(self.click(label, message, user=user)).result == "answered"
+        return self.newest
+
+    @property
+    def newest(self) -> dict[str, Any]:
+        return self.replies.sent[-1][1]
+
+    def asked(self, text: str) -> dict[str, Any]:
+        """The message with buttons that answers this command."""
+        self.say(text)
+        assert buttons_of(self.newest), words(self.newest)
+        return self.newest
+
     def roles(self, **roles: tuple[str, ...]) -> None:
         """Name those of the stack; all others have none."""
         named = RolesOfPeople(**{"admins": (), "members": (), "viewers": (), **roles})
@@ -96,5 +133,13 @@ def words(message: dict[str, Any]) -> str:
     return "\n".join(
         part["text"]
         for block in message["blocks"]
+        if block["type"] != "actions"
         for part in ([block["text"]] if "text" in block else block["elements"])
     )
+
+
+def buttons_of(message: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        one for block in message["blocks"] if block["type"] == "actions"
+        for one in block["elements"]
+    ]  # fmt: skip

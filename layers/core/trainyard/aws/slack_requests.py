@@ -25,19 +25,31 @@ class TableClaims:
             condition="attribute_not_exists(pk) OR inHandUntil <= :now",
         )
 
-    def settle(self, request_id: str) -> None:
-        self._put(request_id, KEPT_SECONDS)
+    def settle(self, request_id: str, outcome: str = "") -> None:
+        self._put(request_id, KEPT_SECONDS, outcome=outcome)
+
+    def outcome(self, request_id: str) -> str:
+        item = self._table.get(*_key(request_id)) or {}
+        return str(item.get("outcome", {}).get("S", ""))
 
     def give_back(self, request_id: str) -> None:
         self._put(request_id, 0)
 
-    def _put(self, request_id: str, seconds: int, *, condition: str | None = None) -> bool:
+    def _put(
+        self, request_id: str, seconds: int, *, condition: str | None = None, outcome: str = ""
+    ) -> bool:
         now = int(self._clock.now().timestamp())
+        pk, sk = _key(request_id)
         item = {
-            "pk": text(f"slack#{request_id}"),
-            "sk": text("request"),
+            "pk": text(pk),
+            "sk": text(sk),
+            **({"outcome": text(outcome)} if outcome else {}),
             "inHandUntil": number(now + seconds),
             "expiresAt": number(now + KEPT_SECONDS),
         }
         values = {":now": number(now)} if condition else None
         return self._table.put(item, condition=condition, values=values)
+
+
+def _key(request_id: str) -> tuple[str, str]:
+    return f"slack#{request_id}", "request"

@@ -13,6 +13,8 @@ from typing import Any
 
 #: Blocks of a message; characters of a section's text, of a header, and of what notifies.
 MOST_BLOCKS, MOST_SECTION, MOST_HEADER, MOST_TEXT = 50, 3000, 150, 3000
+#: Characters of a button's text and value; of a confirm dialog's title, text and buttons.
+MOST_LABEL, MOST_VALUE, MOST_TITLE, MOST_ASKED, MOST_CHOICE = 75, 2000, 100, 300, 30
 _ESCAPED = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _FENCE = "```"
 #: Blocks of text that one message keeps free for what was left out.
@@ -32,6 +34,16 @@ class Message:
         """What a response_url takes; only the person who asked sees it."""
         return {
             "response_type": "ephemeral",
+            "text": self.text[:MOST_TEXT],
+            "blocks": list(self.blocks),
+        }
+
+    def wire_of_click(self, *, instead: bool) -> dict[str, Any]:
+        """The same after a click: `instead` of the message with the button, or beside it."""
+        if not instead:
+            return {**self.wire(), "replace_original": False}
+        return {
+            "replace_original": True,
             "text": self.text[:MOST_TEXT],
             "blocks": list(self.blocks),
         }
@@ -77,6 +89,41 @@ def section(mrkdwn: str) -> Block:
 
 def context(mrkdwn: str) -> Block:
     return {"type": "context", "elements": [{"type": "mrkdwn", "text": mrkdwn}]}
+
+
+def plain(text: str, most: int) -> dict[str, str]:
+    """Text in which Slack reads no mrkdwn."""
+    return {"type": "plain_text", "text": text[:most]}
+
+
+@dataclass(frozen=True)
+class Asks:
+    """What Slack's own dialog asks before a click counts."""
+
+    title: str
+    text: str
+    yes: str
+
+
+def button(action: str, label: str, value: str, asks: Asks | None = None) -> Block:
+    """`asks` makes it a dangerous one."""
+    made: Block = {"type": "button", "action_id": action, "text": plain(label, MOST_LABEL)}
+    if len(value) > MOST_VALUE:
+        raise ValueError(f"a button carries at most {MOST_VALUE} characters, not {len(value)}")
+    made["value"] = value
+    if asks is not None:
+        made["style"] = "danger"
+        made["confirm"] = {
+            "title": plain(asks.title, MOST_TITLE),
+            "text": plain(asks.text, MOST_ASKED),
+            "confirm": plain(asks.yes, MOST_CHOICE),
+            "deny": plain("Go back", MOST_CHOICE),
+        }
+    return made
+
+
+def buttons(*elements: Block) -> Block:
+    return {"type": "actions", "elements": list(elements)}
 
 
 def message(title: str, lines: Sequence[str], *, end: str = "") -> Message:

@@ -1,4 +1,7 @@
-"""What a person may ask in Slack: each command reads by the use cases that the API reads by."""
+"""What a person may type in Slack: commands read by the use cases that the API reads by.
+
+Those that would change something are answered with a button, and nothing is done before its click.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from trainyard.app.clusters.list_nodes import list_nodes
+from trainyard.app.people.on_behalf import Caller
 from trainyard.app.runs.find_run import find_run
 from trainyard.app.runs.run_costs import costs_of
 from trainyard.app.runs.show_run import show_run
+from trainyard.chat.asking import asked_of_node, asked_of_run
 from trainyard.chat.blocks import Message, escaped, message
 from trainyard.chat.cluster_words import cluster_list, node_list
 from trainyard.chat.run_words import cost_page, run_list, run_page
 from trainyard.domain.listing import Wanted
 from trainyard.domain.records import Run
 from trainyard.ports import Ports
-from trainyard_contracts.people import Person
 
 #: Runs and clusters of one answer.
 MOST_LISTED = 15
@@ -33,17 +37,17 @@ class Command:
 
     given: str
     does: str
-    run: Callable[[Ports, Person, list[str]], Message]
+    run: Callable[[Ports, Caller, list[str]], Message]
 
 
-def said(ports: Ports, person: Person, text: str, name: str) -> Message:
+def said(ports: Ports, caller: Caller, text: str, name: str) -> Message:
     """The answer to what follows `/trainyard`. Raises what the use cases do."""
     words = _plain(text).split()
     command = COMMANDS.get(words[0].lower()) if words else COMMANDS["help"]
     if command is None:
         return help_page(f"There is no command '{escaped(words[0], 100)}'.", name)
     try:
-        return command.run(ports, person, words[1:])
+        return command.run(ports, caller, words[1:])
     except Usage as usage:
         return help_page(str(usage), name)
 
@@ -53,10 +57,10 @@ def _plain(text: str) -> str:
     return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
-def _runs(ports: Ports, person: Person, words: list[str]) -> Message:
+def _runs(ports: Ports, caller: Caller, words: list[str]) -> Message:
     if words not in ([], ["mine"]):
         raise Usage("`runs` takes nothing, or `mine`.")
-    wanted = Wanted(owner=person) if words else Wanted()
+    wanted = Wanted(owner=caller.person) if words else Wanted()
     found: list[Run] = []
     token: str | None = None
     for _ in range(_PAGES):
@@ -68,24 +72,39 @@ def _runs(ports: Ports, person: Person, words: list[str]) -> Message:
     return run_list(found, mine=bool(words), more=token is not None)
 
 
-def _show(ports: Ports, person: Person, words: list[str]) -> Message:
+def _show(ports: Ports, caller: Caller, words: list[str]) -> Message:
     return run_page(*show_run(ports, find_run(ports, _one(words, "show", "a run"))))
 
 
-def _cost(ports: Ports, person: Person, words: list[str]) -> Message:
+def _cost(ports: Ports, caller: Caller, words: list[str]) -> Message:
     return cost_page(costs_of(ports, find_run(ports, _one(words, "cost", "a run"))))
 
 
-def _clusters(ports: Ports, person: Person, words: list[str]) -> Message:
+def _clusters(ports: Ports, caller: Caller, words: list[str]) -> Message:
     if words:
         raise Usage("`clusters` takes nothing.")
     there = sorted(ports.clusters.active(), key=lambda one: one.created_at, reverse=True)
     return cluster_list(there[:MOST_LISTED], more=len(there) > MOST_LISTED)
 
 
-def _nodes(ports: Ports, person: Person, words: list[str]) -> Message:
+def _nodes(ports: Ports, caller: Caller, words: list[str]) -> Message:
     cluster = _one(words, "nodes", "a cluster")
     return node_list(cluster, list_nodes(ports, cluster))
+
+
+def _ask(act: str) -> Callable[[Ports, Caller, list[str]], Message]:
+    """What would be done with a run, and its button."""
+
+    def command(ports: Ports, caller: Caller, words: list[str]) -> Message:
+        return asked_of_run(ports, caller, act, find_run(ports, _one(words, act, "a run")))
+
+    return command
+
+
+def _replace(ports: Ports, caller: Caller, words: list[str]) -> Message:
+    if len(words) != 3 or words[1].lower() != "of":
+        raise Usage("`replace` takes a node and its cluster: `replace NODE of CLUSTER`.")
+    return asked_of_node(ports, caller, words[0], words[2])
 
 
 def _one(words: list[str], command: str, what: str) -> str:
@@ -94,7 +113,7 @@ def _one(words: list[str], command: str, what: str) -> str:
     return words[0]
 
 
-def _help(ports: Ports, person: Person, words: list[str]) -> Message:
+def _help(ports: Ports, caller: Caller, words: list[str]) -> Message:
     raise Usage("")
 
 
@@ -104,6 +123,11 @@ COMMANDS: Mapping[str, Command] = {
     "cost": Command("RUN", "what it has cost, and what for", _cost),
     "clusters": Command("", "the clusters that are there", _clusters),
     "nodes": Command("CLUSTER", "a cluster's nodes, those with trouble first", _nodes),
+    "cancel": Command("RUN", "stop it; asks before", _ask("cancel")),
+    "resume": Command("RUN", "train on from its newest checkpoint; asks before", _ask("resume")),
+    "export": Command("RUN", "copy what it trained to S3; asks before", _ask("export")),
+    "rerun": Command("RUN", "submit it anew, from the beginning; asks before", _ask("rerun")),
+    "replace": Command("NODE of CLUSTER", "give a node back for another; asks before", _replace),
     "help": Command("", "this list", _help),
 }
 

@@ -1,4 +1,4 @@
-"""Answers one command: once, to the person who typed it, with what they may read."""
+"""Answers what a person typed or clicked: once, to them, with what they may read and change."""
 
 from __future__ import annotations
 
@@ -9,30 +9,16 @@ from typing import Any, Protocol
 
 from trainyard.app.people.on_behalf import Caller, OnBehalf
 from trainyard.chat.blocks import Message, escaped, message, quoted
+from trainyard.chat.clicks import Claims, pressed
 from trainyard.chat.commands import said
 from trainyard.chat.members import person_of
-from trainyard.chat.requests import SlackCommand
+from trainyard.chat.requests import SlackClick, SlackCommand, request_of
 from trainyard.domain.errors import TrainyardError
 from trainyard.ports import Ports
 
+Asked = SlackCommand | SlackClick
 #: A response_url takes answers for 30 minutes.
 USABLE = timedelta(minutes=29)
-
-
-class Claims(Protocol):
-    """Which requests are in hand or answered, so that one that comes again is answered once."""
-
-    def take(self, request_id: str) -> bool:
-        """False: it is answered, or another is at it, who did not die meanwhile."""
-        ...
-
-    def settle(self, request_id: str) -> None:
-        """It is answered."""
-        ...
-
-    def give_back(self, request_id: str) -> None:
-        """It is not answered: the next one may try."""
-        ...
 
 
 class Replies(Protocol):
@@ -64,25 +50,25 @@ class Answered:
 def answer(ports: Ports, chat: Chat, event: dict[str, Any]) -> Answered:
     """Raises RetryableError if Slack may take the answer later, and what is a defect."""
     try:
-        asked = SlackCommand.of(event)
+        asked = request_of(event)
     except ValueError as mistake:
         return Answered("dropped", str(mistake))
     if ports.clock.now() - asked.at > USABLE:
         return Answered("dropped", "it is too old to be answered", asked.who)
     if not chat.claims.take(asked.id):
         return Answered("repeated", "it is answered, or in hand", asked.who)
-    message, defect = _message(ports, chat, asked)
-    refusal = _sent(chat, asked, message)
+    wire, defect = _message(ports, chat, asked)
+    refusal = _sent(chat, asked, wire)
     if defect is not None:
         raise defect  # it is answered; this rings, and a repeated call finds that out
     return Answered("dropped" if refusal else "answered", refusal or "as asked", asked.who)
 
 
-def _sent(chat: Chat, asked: SlackCommand, message: Message) -> str:
+def _sent(chat: Chat, asked: Asked, wire: dict[str, Any]) -> str:
     """Why Slack never takes the answer; '' if it did."""
     sent = False
     try:
-        refusal = chat.replies.send(asked.response_url, message.wire())
+        refusal = chat.replies.send(asked.response_url, wire)
         sent = True
     finally:
         if not sent:
@@ -91,24 +77,34 @@ def _sent(chat: Chat, asked: SlackCommand, message: Message) -> str:
     return refusal
 
 
-def _message(ports: Ports, chat: Chat, asked: SlackCommand) -> tuple[Message, Exception | None]:
+def _message(ports: Ports, chat: Chat, asked: Asked) -> tuple[dict[str, Any], Exception | None]:
     """The answer, and what is wrong with Trainyard if that is why it is not as asked."""
     try:
         return _allowed(ports, chat, asked), None
     except TrainyardError as refused:
-        return refusal_page(refused), None
+        return _wire(refusal_page(refused), asked), None
     except Exception as defect:  # noqa: BLE001  # the last resort: the person waits for an answer
         failed = TrainyardError(f"The request's id is {asked.id}.")
-        return refusal_page(failed), defect
+        return _wire(refusal_page(failed), asked), defect
 
 
-def _allowed(ports: Ports, chat: Chat, asked: SlackCommand) -> Message:
+def _allowed(ports: Ports, chat: Chat, asked: Asked) -> dict[str, Any]:
     person = person_of(chat.people(), asked.who)
     if person is None:
-        return stranger_page(asked.who)
+        return _wire(stranger_page(asked.who), asked)
     by = Caller(person, asked.id, asked.at, user_agent=f"Slack {asked.who}")
     OnBehalf(ports, by).check_reads()
-    return said(ports, person, asked.text, asked.command)
+    if isinstance(asked, SlackCommand):
+        return said(ports, by, asked.text, asked.command).wire()
+    done = pressed(ports, chat.claims, by, asked)
+    return done.said.wire_of_click(instead=done.instead)
+
+
+def _wire(page: Message, asked: Asked) -> dict[str, Any]:
+    """After a click, beside the message with the button, which stays for others."""
+    if isinstance(asked, SlackClick):
+        return page.wire_of_click(instead=False)
+    return page.wire()
 
 
 def stranger_page(who: str) -> Message:

@@ -99,6 +99,16 @@ def test_an_event_that_is_no_command_is_dropped_by_its_field(
     assert slack.deliver({}).reason == "the event has no detail"
 
 
+@pytest.mark.parametrize("field", ["action", "value", "user", "responseUrl"])
+def test_an_event_that_is_no_click_is_dropped_by_its_field(slack: Slack, field: str) -> None:
+    event = slack.event("runs")
+    event["detail-type"] = "SlackClick"
+    event["detail"] |= {"action": "trainyard.do", "value": "{}", field: ""}
+    answered = slack.deliver(event)
+    assert answered.result == "dropped"
+    assert f"detail.{field}" in answered.reason
+
+
 def test_a_defect_is_answered_and_rings(slack: Slack, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise ZeroDivisionError("secret words")

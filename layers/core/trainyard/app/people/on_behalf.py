@@ -99,6 +99,14 @@ class OnBehalf:
         """Raises Forbidden for one who has no role here."""
         _raised(refusal_to_read(self._ports.config.roles, self._by))
 
+    def check_changes(self, record: Owned | None = None) -> None:
+        """Raises Forbidden for one who may not change it, or, without one, make anything.
+
+        For what is only asked about: a change itself is checked when it is made.
+        """
+        thing = None if record is None else thing_of(self._ports, record)
+        _raised(self._refusal(0, thing))
+
     def _own(self, idempotency_key: str | None) -> str | None:
         """The key among this person's: what another one made by the same key is not theirs."""
         return None if idempotency_key is None else f"{self._by.id}/{idempotency_key}"

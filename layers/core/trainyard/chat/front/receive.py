@@ -18,13 +18,15 @@ from trainyard.chat.front.signature import holds, stale
 
 _LOG = logging.getLogger(__name__)
 #: Its rule calls the worker; the role of nodes may send events of `trainyard.agent` alone.
-SOURCE, DETAIL_TYPE = "trainyard.slack", "SlackCommand"
+SOURCE, TYPED, CLICKED = "trainyard.slack", "SlackCommand", "SlackClick"
 #: A secret that was read is believed so long; one that does not fit is read again after a while.
 KEPT_SECONDS, DOUBTED_SECONDS = 300.0, 10.0
 #: A command that is longer is cut, and then not understood.
 MOST_TEXT = 2000
 #: What a command of Slack's always has.
 REQUIRED = ("team_id", "user_id", "command", "response_url")
+#: How the ids of our buttons begin.
+OURS = "trainyard."
 NOT_QUEUED = "Trainyard could not take the command in just now. Please type it once more."
 
 
@@ -65,7 +67,41 @@ class Front:
             return _answer(503, "The signing secret cannot be read.")
         if refusal:
             return _answer(401, refusal)
-        return self._take(dict(parse_qsl(body.decode(errors="replace"))), body)
+        form = dict(parse_qsl(body.decode(errors="replace")))
+        if "payload" in form:
+            return self._take_click(form["payload"], body)
+        return self._take(form, body)
+
+    def _take_click(self, payload: str, body: bytes) -> dict[str, Any]:
+        """Anything but a button of ours is acknowledged, and nothing follows."""
+        try:
+            detail = self._click(json.loads(payload), body)
+        except (ValueError, LookupError, TypeError, AttributeError):
+            return _answer(400, "The field payload must be JSON as Slack sends interactions.")
+        if detail is None:
+            return _answer(200)
+        try:
+            self._queue(CLICKED, detail)
+        except CallFailed as failed:  # Slack marks the button, and the person clicks again
+            _LOG.error("a click is not queued: %s", failed)
+            return _answer(503, NOT_QUEUED)
+        return _answer(200)
+
+    def _click(self, payload: dict[str, Any], body: bytes) -> dict[str, Any] | None:
+        """Raises what a payload of another form leads to."""
+        if payload["type"] != "block_actions":
+            return None
+        action = payload["actions"][0]
+        if not str(action["action_id"]).startswith(OURS):
+            return None
+        return {
+            **self._once(str(payload.get("trigger_id") or ""), body),
+            "team": str(payload["team"]["id"]),
+            "user": str(payload["user"]["id"]),
+            "action": str(action["action_id"]),
+            "value": str(action["value"])[:MOST_TEXT],
+            "responseUrl": str(payload["response_url"]),
+        }
 
     def _take(self, form: Mapping[str, str], body: bytes) -> dict[str, Any]:
         if form.get("ssl_check") == "1":  # Slack looks at our certificate
@@ -74,7 +110,7 @@ class Front:
         if missing:
             return _answer(400, f"A command needs the fields {', '.join(missing)}.")
         try:
-            self._queue(self._detail(form, body))
+            self._queue(TYPED, self._detail(form, body))
         except CallFailed as failed:
             _LOG.error("a command is not queued: %s", failed)
             return _said(NOT_QUEUED)
@@ -99,11 +135,8 @@ class Front:
         return self._secret
 
     def _detail(self, form: Mapping[str, str], body: bytes) -> dict[str, Any]:
-        """`id` is the same for a request that Slack, or somebody else, sends again."""
-        once = form.get("trigger_id", "").encode() or body
         return {
-            "id": hashlib.sha256(once).hexdigest(),
-            "at": int(self._clock()),
+            **self._once(form.get("trigger_id", ""), body),
             "team": form["team_id"],
             "user": form["user_id"],
             "command": form["command"][:100],
@@ -111,12 +144,17 @@ class Front:
             "responseUrl": form["response_url"],
         }
 
-    def _queue(self, detail: Mapping[str, Any]) -> None:
+    def _once(self, trigger: str, body: bytes) -> dict[str, Any]:
+        """`id` is the same for a request that Slack, or somebody else, sends again."""
+        made_of = trigger.encode(errors="replace") or body
+        return {"id": hashlib.sha256(made_of).hexdigest(), "at": int(self._clock())}
+
+    def _queue(self, kind: str, detail: Mapping[str, Any]) -> None:
         """Raises CallFailed."""
         entry = {
             "EventBusName": self._bus,
             "Source": SOURCE,
-            "DetailType": DETAIL_TYPE,
+            "DetailType": kind,
             "Detail": json.dumps(detail),
         }
         answer = self._call("events", "AWSEvents.PutEvents", {"Entries": [entry]})

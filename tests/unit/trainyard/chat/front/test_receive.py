@@ -10,11 +10,11 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from tests.support.slack import SECRET, TEAM, USER, command, signed
+from tests.support.slack import SECRET, TEAM, USER, click, command, signed
 
 from trainyard.chat.front.aws_call import CallFailed
 from trainyard.chat.front.receive import NOT_QUEUED, Front
-from trainyard.chat.requests import SlackCommand
+from trainyard.chat.requests import SlackClick, SlackCommand
 
 NOW = 1_796_000_000.0
 
@@ -131,6 +131,77 @@ def test_a_field_that_lacks_is_named() -> None:
     answer = Aws().front.handle(sent(command(response_url="", user_id="")))
     assert answer["statusCode"] == 400
     assert "user_id, response_url" in answer["body"]
+
+
+BUTTON = {"type": "button", "action_id": "trainyard.do", "value": '{"act":"cancel"}'}
+
+
+@pytest.mark.parametrize("encoded", [False, True])
+def test_a_click_is_queued_for_the_worker_and_acknowledged_with_nothing(encoded: bool) -> None:
+    aws = Aws()
+    answer = aws.front.handle(sent(click(BUTTON), encoded=encoded))
+    assert (answer["statusCode"], answer["body"]) == (200, "")
+    (entry,) = aws.events
+    assert (entry["Source"], entry["DetailType"]) == ("trainyard.slack", "SlackClick")
+    clicked = SlackClick.of({"detail": json.loads(entry["Detail"])})
+    assert (clicked.who, clicked.action) == (f"{TEAM}/{USER}", "trainyard.do")
+    assert clicked.value == BUTTON["value"]
+    assert clicked.response_url.startswith("https://hooks.slack.com/actions/")
+
+
+def test_a_click_that_slack_sends_again_has_the_same_id_and_another_click_another() -> None:
+    aws = Aws()
+    front = aws.front
+    for body in (click(BUTTON), click(BUTTON), click(BUTTON, trigger_id="2")):
+        front.handle(sent(body))
+    first, again, other = (json.loads(entry["Detail"])["id"] for entry in aws.events)
+    assert first == again
+    assert first != other
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        click({**BUTTON, "action_id": "somebody.elses"}),
+        click(BUTTON, type="view_submission"),
+        click(BUTTON, type="shortcut", actions=[]),
+    ],
+)
+def test_an_interaction_with_nothing_of_ours_is_acknowledged_and_dropped(body: bytes) -> None:
+    aws = Aws()
+    assert aws.front.handle(sent(body))["statusCode"] == 200
+    assert aws.events == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"payload=%7B",
+        b"payload=[]",
+        b"payload=null",
+        b"payload={}",
+        click(BUTTON, actions=[]),
+        click(BUTTON, team=None),
+        click({"action_id": "trainyard.do"}),
+    ],
+)
+def test_an_interaction_of_another_form_is_refused_by_its_field(body: bytes) -> None:
+    aws = Aws()
+    answer = aws.front.handle(sent(body))
+    assert answer["statusCode"] == 400
+    assert "payload" in answer["body"]
+    assert aws.events == []
+
+
+def test_a_forged_click_is_refused() -> None:
+    aws = Aws()
+    headers = signed(click(BUTTON), NOW, "another secret")
+    assert aws.front.handle(event(click(BUTTON), headers))["statusCode"] == 401
+    assert aws.events == []
+
+
+def test_a_click_that_the_bus_does_not_take_is_no_success_to_slack() -> None:
+    assert Aws(broken={"PutEvents"}).front.handle(sent(click(BUTTON)))["statusCode"] == 503
 
 
 def test_slacks_look_at_the_certificate_is_answered() -> None:

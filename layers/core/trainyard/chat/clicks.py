@@ -1,0 +1,144 @@
+"""A click of a button: decided by who clicked, done once; its message says so afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from trainyard.app.people.on_behalf import Caller, OnBehalf
+from trainyard.chat.asking import LEAVE, Button
+from trainyard.chat.blocks import Message, escaped, message, moment
+from trainyard.chat.requests import SlackClick
+from trainyard.domain.errors import RetryableError, TrainyardError, WrongState
+from trainyard.domain.records import Run
+from trainyard.domain.words import who
+from trainyard.ports import Ports
+from trainyard_contracts.specs import RunSpec
+
+
+class Claims(Protocol):
+    """Which requests are in hand or answered, so that one that comes again is answered once."""
+
+    def take(self, request_id: str) -> bool:
+        """False: it is answered, or another is at it, who did not die meanwhile."""
+        ...
+
+    def settle(self, request_id: str, outcome: str = "") -> None:
+        """It is answered, and this came of it."""
+        ...
+
+    def outcome(self, request_id: str) -> str:
+        """What came of it; '' if nobody wrote that down."""
+        ...
+
+    def give_back(self, request_id: str) -> None:
+        """It is not answered: the next one may try."""
+        ...
+
+
+@dataclass(frozen=True)
+class Pressed:
+    """`instead`: the message with the buttons becomes this one."""
+
+    said: Message
+    instead: bool
+
+
+def pressed(ports: Ports, claims: Claims, caller: Caller, click: SlackClick) -> Pressed:
+    """Raises Forbidden, and what the act raises; its buttons then stay for others."""
+    try:
+        given = Button.read(click.value)
+    except ValueError as mistake:
+        page = message("This button is not understood", [f"{escaped(str(mistake))}."])
+        return Pressed(page, instead=False)
+    if click.action == LEAVE:
+        return Pressed(_ended(given, "Left as it is", "Nothing was done."), instead=True)
+    if ports.clock.now() > given.until:
+        words = f"It was made to work until {moment(given.until)}. Type the command once more."
+        return Pressed(_ended(given, "This button is too old", words), instead=True)
+    if moved := _moved_on(ports, given):
+        return Pressed(_ended(given, "Nothing was done", moved), instead=True)
+    return _once(ports, claims, caller, given)
+
+
+def _once(ports: Ports, claims: Claims, caller: Caller, given: Button) -> Pressed:
+    """Who dies amid the act leaves the button used: nobody knows whether it was done."""
+    mark = f"button-{given.once}"
+    if not claims.take(mark):
+        did = claims.outcome(mark)
+        return Pressed(_used(given, did), instead=bool(did))
+    claims.settle(mark)
+    try:
+        did = _did(ports, OnBehalf(ports, caller), given)
+    except TrainyardError as refused:
+        claims.give_back(mark)
+        if refused.retryable:
+            raise RetryableError(
+                refused.detail, next_step="Press the button once more in a minute."
+            ) from refused
+        raise
+    by = f"{escaped(who(caller.person))} asked for it, {moment(caller.at)}."
+    claims.settle(mark, f"{did}\n{by}")
+    return Pressed(_ended(given, did, f"{by} {_look(given)}"), instead=True)
+
+
+def _used(given: Button, outcome: str) -> Message:
+    """Of one that was used; who used it may not have lived to say what came of it."""
+    did, _, by = outcome.partition("\n")
+    if did:
+        return _ended(given, did, f"{by} {_look(given)}")
+    words = f"Whether that came to its end is not known. Look: {_look(given)}."
+    return _ended(given, "This button was used already", words)
+
+
+def _ended(given: Button, title: str, words: str) -> Message:
+    target = given.run or f"{given.node} of {given.cluster}"
+    return message(title, [words], end=f"`{escaped(target)}`")
+
+
+def _look(given: Button) -> str:
+    if given.run:
+        return f"`/trainyard show {escaped(given.run)}`"
+    return f"`/trainyard nodes {escaped(given.cluster)}`"
+
+
+def _moved_on(ports: Ports, given: Button) -> str:
+    """What came to a run since the button was made, that the button did not know of."""
+    if not given.run or given.act == "rerun":
+        return ""
+    run = ports.runs.get(given.run)
+    if (run.life, run.terminal) == (given.life, given.ended):
+        return ""
+    return (
+        f"*{escaped(run.name)}* has moved on since: it is {run.status} now. If you still want it, "
+        f"type `/trainyard {given.act} {run.id}` once more."
+    )
+
+
+def _did(ports: Ports, behalf: OnBehalf, given: Button) -> str:
+    """What was done, as a title. Raises what the use cases do."""
+    why = "asked for in Slack"
+    if given.act == "replace":
+        result = behalf.replace_node(given.cluster, given.node, reason=why)
+        if given.node in result.failed:
+            raise WrongState(f"AWS did not replace it: {result.failed[given.node]}")
+        return f"{given.node} of {given.cluster} is being replaced"
+    if given.act == "rerun":
+        old = ports.runs.get(given.run)
+        new = behalf.submit_run(anew(old), idempotency_key=f"slack-{given.once}")
+        return f"{new.name} is submitted anew: {new.id}"
+    if given.act == "cancel":
+        return f"{behalf.cancel_run(given.run, reason=why).name} is being cancelled"
+    if given.act == "resume":
+        return f"{behalf.resume_run(given.run, None, reason=why).name} is resumed"
+    return f"{behalf.export_run(given.run, reason=why).name} is being exported"
+
+
+def anew(run: Run) -> RunSpec:
+    """The spec of a new run like this one: its labels of now, and of git its very commit."""
+    spec = run.spec.changed(labels=run.labels)
+    commit = run.code.commit if run.code is not None else ""
+    if not commit or spec.job.git is None:
+        return spec
+    git = spec.job.git.changed(ref=commit)
+    return spec.changed(job=spec.job.changed(git=git))
