@@ -64,8 +64,9 @@ class Button:
             read = cls(**given)
         except (ValueError, TypeError) as mistake:
             raise ValueError(f"it carries something else: {type(mistake).__name__}") from None
+        given = asdict(read)
         for name, default in asdict(cls(act="", once="", at=0)).items():
-            if type(getattr(read, name)) is not type(default):
+            if type(given[name]) is not type(default):
                 raise ValueError(f"its field {name} is not one of ours")
         if read.act not in LABELS:
             raise ValueError("its act is unknown")
