@@ -11,26 +11,21 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from bench import cold
 from bench.figures import machine, median, rounded
 from scripts import sam
-
-from sam_on_moto.functions.runtime_api import Invocation, RuntimeApi
 
 LAYERS = ("ContractsLayer", "CoreLayer")
 WORK = sam.ROOT / "build/bench/cold_start"
 NATIVE = ("awslambdaric", "pydantic-core")
-ANSWER_SECONDS = 60.0
 SIGNER = "arn:aws:iam::123456789012:user/bench"
 SETTINGS = (
     "STAGE", "TABLE_NAME", "DATA_BUCKET", "EVENT_BUS_NAME", "DEAD_LETTERS_URL", "RUN_MACHINE_ARN",
@@ -103,55 +98,14 @@ def native_packages(python: str) -> Path:
 
 def first_answer(python: str, opt: Path, native: Path, table: str) -> dict[str, float]:
     """Milliseconds from the process's start to the end of init, to the first answer; CPU time."""
-    api = RuntimeApi()
-    environment = _environment((native, opt / "python"), api.address, table)
-    call = Invocation(
-        json.dumps(_event()).encode(),
-        time.time() + ANSWER_SECONDS,
-        "arn:aws:lambda:us-east-1:123456789012:function:api",
-    )
-    started = time.perf_counter()
-    command = [python, "-m", "awslambdaric", "handler.handler"]
-    process = subprocess.Popen(
-        command, cwd=sam.ROOT / "functions/api", env=environment, stdout=subprocess.DEVNULL
-    )
-    try:
-        api.ready.wait(ANSWER_SECONDS)
-        ready = time.perf_counter()
-        api.send(call)
-        answered = call.done.wait(ANSWER_SECONDS)
-        ended = time.perf_counter()
-    finally:
-        process.kill()
-        _, process.returncode, used = os.wait4(process.pid, 0)
-        api.close()
-    if not answered or call.failed or json.loads(call.result)["statusCode"] != 200:
-        raise RuntimeError(
-            f"the API's first answer is not 200: {call.result[:2000]!r} {api.init_error!r}"
-        )
-    cpu = used.ru_utime + used.ru_stime
-    return {
-        "init": (ready - started) * 1000,
-        "firstAnswer": (ended - started) * 1000,
-        "cpu": cpu * 1000,
-    }
-
-
-def _environment(packages: Iterable[Path], address: str, table: str) -> dict[str, str]:
-    path = map(str, (*packages, sam.ROOT / "functions/api"))
-    return {
-        "PATH": os.environ["PATH"],
-        "PYTHONPATH": os.pathsep.join(path),
+    variables = {
         "PYTHONDONTWRITEBYTECODE": "1",  # /opt is read-only on Lambda
-        "AWS_LAMBDA_RUNTIME_API": address,
-        "AWS_LAMBDA_FUNCTION_NAME": "api",
-        "AWS_REGION": "us-east-1",
-        "AWS_ACCESS_KEY_ID": "AKIACOLDSTART",
-        "AWS_SECRET_ACCESS_KEY": "none",
         "AWS_ENDPOINT_URL": table,
         "POWERTOOLS_SERVICE_NAME": "trainyard",
         **dict.fromkeys(SETTINGS, "arn:aws:iam::123456789012:role/cold-start"),
     }
+    found = cold.started(python, "api", (native, opt / "python"), variables, _event())
+    return {"init": found.init, "firstAnswer": found.answer, "cpu": found.cpu}
 
 
 def _event() -> dict[str, Any]:

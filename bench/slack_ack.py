@@ -10,24 +10,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+from bench import cold
 from bench.figures import machine, median, percentile, rounded
 
-from sam_on_moto.functions.runtime_api import Invocation, RuntimeApi
 from trainyard.chat.front.signature import signature
 
-ROOT = Path(__file__).resolve().parents[1]
 SECRET = "a signing secret"
-ANSWER_SECONDS = 60.0
 FIELDS = {
     "team_id": "T1",
     "user_id": "U1",
@@ -70,51 +65,14 @@ def event(now: float) -> dict[str, Any]:
 
 def acknowledged(aws: str) -> dict[str, float]:
     """Milliseconds from the process's start to the end of init and to the answer; CPU time."""
-    api = RuntimeApi()
-    call = Invocation(
-        json.dumps(event(time.time())).encode(),
-        time.time() + ANSWER_SECONDS,
-        "arn:aws:lambda:us-east-1:123456789012:function:slack",
-    )
-    started = time.perf_counter()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "awslambdaric", "handler.handler"],
-        cwd=ROOT / "functions/slack",
-        env=_environment(api.address, aws),
-        stdout=subprocess.DEVNULL,
-    )
-    try:
-        api.ready.wait(ANSWER_SECONDS)
-        ready = time.perf_counter()
-        api.send(call)
-        answered = call.done.wait(ANSWER_SECONDS)
-        ended = time.perf_counter()
-    finally:
-        process.kill()
-        _, process.returncode, used = os.wait4(process.pid, 0)
-        api.close()
-    if not answered or call.failed or json.loads(call.result)["statusCode"] != 200:
-        raise RuntimeError(f"no acknowledgement: {call.result[:2000]!r} {api.init_error!r}")
-    return {
-        "init": (ready - started) * 1000,
-        "acknowledgement": (ended - started) * 1000,
-        "cpu": (used.ru_utime + used.ru_stime) * 1000,
-    }
-
-
-def _environment(address: str, aws: str) -> dict[str, str]:
-    return {
-        "PATH": os.environ["PATH"],
-        "PYTHONPATH": os.pathsep.join(map(str, (ROOT / "layers/core", ROOT / "functions/slack"))),
-        "AWS_LAMBDA_RUNTIME_API": address,
-        "AWS_LAMBDA_FUNCTION_NAME": "slack",
-        "AWS_REGION": "us-east-1",
-        "AWS_ACCESS_KEY_ID": "AKIACOLDSTART",
-        "AWS_SECRET_ACCESS_KEY": "none",
+    variables = {
         "AWS_ENDPOINT_URL": aws,
         "SLACK_SIGNING_SECRET": "arn:aws:secretsmanager:us-east-1:123456789012:secret:slack",
         "EVENT_BUS_NAME": "bus",
     }
+    packages = [cold.ROOT / "layers/core"]
+    found = cold.started(sys.executable, "slack", packages, variables, event(time.time()))
+    return {"init": found.init, "acknowledgement": found.answer, "cpu": found.cpu}
 
 
 def summary(found: list[dict[str, float]]) -> dict[str, float | None]:
