@@ -25,10 +25,7 @@ def list_approvals(
     state: Annotated[State | None, typer.Option(help="only these, such as pending")] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="newest so many")] = 50,
 ) -> None:
-    """List approvals, newest first.
-
-    For example: trainyard approval ls --state pending
-    """
+    """List approvals, newest first."""
     context = context_of(typer_context)
     found = context.client.approvals(state=state, at_most=limit)
     if context.json:
@@ -55,30 +52,21 @@ def list_approvals(
 
 @approvals.command()
 def show(typer_context: typer.Context, approval: ApprovalId) -> None:
-    """Show what waits, why, and who said what.
-
-    For example: trainyard approval show apr-01hq3v9k2m8x7w6e5r4t3y2z1a-1
-    """
+    """Show what waits, why, and who said what."""
     context = context_of(typer_context)
     _print(context.json, context.client.approval(approval))
 
 
 @approvals.command()
 def approve(typer_context: typer.Context, approval: ApprovalId, reason: Reason = None) -> None:
-    """Approve it: with enough approvals the run begins by itself.
-
-    For example: trainyard approval approve apr-01hq3v9k2m8x7w6e5r4t3y2z1a-1
-    """
+    """Approve it: with enough approvals the run begins by itself."""
     context = context_of(typer_context)
     _print(context.json, context.client.approve(approval, reason=reason))
 
 
 @approvals.command()
 def deny(typer_context: typer.Context, approval: ApprovalId, reason: Reason = None) -> None:
-    """Deny it: the run ends, and says who denied it and why.
-
-    For example: trainyard approval deny apr-01hq3v9k2m8x7w6e5r4t3y2z1a-1 --reason "too large"
-    """
+    """Deny it: the run ends, and says who denied it and why."""
     context = context_of(typer_context)
     _print(context.json, context.client.deny(approval, reason=reason))
 

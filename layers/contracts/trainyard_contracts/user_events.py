@@ -52,6 +52,9 @@ SEVERITIES: Final[dict[UserEventType, Severity]] = {
     "run.failed": "error",
     "cluster.failed": "error",
     "run.budget": "warning",
+    "approval.needed": "warning",
+    "approval.denied": "warning",
+    "approval.expired": "warning",
 }
 
 

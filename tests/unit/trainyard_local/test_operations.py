@@ -60,7 +60,7 @@ def _statements() -> str:
         ("ssm", "CreateActivation"),
         ("sagemaker", "CreateProcessingJob"),
         ("sagemaker", "CreateNotebookInstance"),
-        ("sns", "Publish"),
+        ("sns", "SetSMSAttributes"),
         ("s3", None),
     ],
 )
