@@ -42,6 +42,7 @@ from trainyard_agent.jobs.powered_down import PoweredDown
 from trainyard_agent.jobs.progress import ProgressReader
 from trainyard_agent.jobs.queue_watch import QueueWatch
 from trainyard_agent.jobs.run_logs import RunLogs
+from trainyard_agent.jobs.textfile import Textfile
 from trainyard_agent.nodes.health import Health
 from trainyard_agent.nodes.link_server import LinkServer
 from trainyard_agent.nodes.links import Links
@@ -106,6 +107,7 @@ class Controller:
         self._exports = self._make_exports()
         self._settings = SettingsWatch(config, self._slurm)
         self._image_room = ImageRoom(config, self._attempts)
+        self._textfile = Textfile(config, self._attempts)
         self._log_watch = LogWatch(self._attempts)
         self._others = OtherJobsWatch(self._slurm, min(60.0, config.heartbeat_seconds))
         self._commands = CommandServer(
@@ -208,12 +210,14 @@ class Controller:
             self._others.watch(),
             self._settings.watch(),
             self._image_room.watch(),
+            self._textfile.watch(),
             self._log_watch.watch(),
             self._heartbeats(),
             self._own_checks(),
         ]
 
     def close(self) -> None:
+        self._textfile.close()
         self._commands.close()
         self._link.close()
         self._checkpoints.close()
