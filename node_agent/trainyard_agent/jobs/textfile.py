@@ -1,7 +1,7 @@
 """The runs' progress as a file in the textfile directory of Prometheus' node_exporter.
 
 OpenMetrics, of which node_exporter's text format reads all that is here. No port and no signature:
-whoever scrapes the node scrapes this.
+what scrapes the node scrapes this, too.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Textfile:
             self._failed = True
 
     def close(self) -> None:
-        """Nobody shall take the last step of an agent that stopped for news."""
+        """The last step of an agent that stopped is no news."""
         try:
             self._path.unlink(missing_ok=True)
         except OSError as error:
