@@ -105,7 +105,7 @@ class Controller:
         )
         self._link = LinkServer(config, key, self._links, self._make_registry())
         self._exports = self._make_exports()
-        self._settings = SettingsWatch(config, self._slurm)
+        self._settings = SettingsWatch(config, self._slurm, lambda: self._table.slurm_nodes)
         self._image_room = ImageRoom(config, self._attempts)
         self._textfile = Textfile(config, self._attempts)
         self._log_watch = LogWatch(self._attempts)

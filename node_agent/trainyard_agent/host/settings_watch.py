@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from trainyard_agent.host import slurm_settings
-from trainyard_agent.host.slurm import Slurm, SlurmError
+from trainyard_agent.host.slurm import Slurm, SlurmError, SlurmNode
 from trainyard_contracts.files import AgentConfig
 
 log = logging.getLogger(__name__)
@@ -26,13 +27,17 @@ class SettingsWatch:
     Then nobody is in the middle of writing them.
     """
 
-    def __init__(self, config: AgentConfig, slurm: Slurm) -> None:
-        self._config, self._slurm = config, slurm
+    def __init__(
+        self, config: AgentConfig, slurm: Slurm, known: Callable[[], Mapping[str, SlurmNode]]
+    ) -> None:
+        """`known`: the nodes as somebody else last asked Slurm for them."""
+        self._config, self._slurm, self._known = config, slurm, known
         self._seen: tuple[int, ...] = ()
         self._judged: tuple[int, ...] = ()
         # An agent that died may have written them without a word to Slurm.
         self._told = False
         self._unheard: frozenset[str] = frozenset()
+        self._before: Mapping[str, SlurmNode] = {}
 
     async def watch(self) -> None:
         if not self._config.slurm_conf or not self._config.job_end_hook:
@@ -71,24 +76,23 @@ class SettingsWatch:
             self._judged = self._seen = _state(conf)
         if not self._judged:
             return
-        if not self._told or await self._came_back():
+        if not self._told or self._came_back():
             self._told = False
             await self._slurm.reconfigure()
-            nodes = await self._slurm.nodes()
+            nodes, self._before = await self._slurm.nodes(), self._known()
             self._unheard = frozenset(name for name, node in nodes.items() if not node.registered)
             self._told = True
 
-    async def _came_back(self) -> bool:
+    def _came_back(self) -> bool:
         """Whether a slurmd is there that was not there at the last reconfiguration.
 
         It may have read the older settings right before, and would keep them for as long as it is
         up. Jobs end seconds later there.
         """
-        if not self._unheard:
+        now = self._known()
+        if now is self._before:
             return False
-        nodes = await self._slurm.nodes()
-        self._unheard &= nodes.keys()
-        return any(nodes[name].registered for name in self._unheard)
+        return any(name in now and now[name].registered for name in self._unheard)
 
 
 def _state(path: Path) -> tuple[int, ...]:

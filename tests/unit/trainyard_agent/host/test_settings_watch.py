@@ -21,11 +21,15 @@ class CountingSlurm:
     def __init__(self) -> None:
         self.told = 0
         self.there = {"node-1": True}
+        self.seen: dict[str, SlurmNode] = {}
 
     async def reconfigure(self) -> None:
         self.told += 1
 
     async def nodes(self) -> dict[str, SlurmNode]:
+        return self.shown()
+
+    def shown(self) -> dict[str, SlurmNode]:
         return {
             name: SlurmNode(name, "idle+cloud", name, 6818, registered=registered)
             for name, registered in self.there.items()
@@ -47,6 +51,7 @@ def watched(conf: Path, damage: bytes | None, name: str) -> CountingSlurm:
     watch = SettingsWatch(
         config(conf.parent, slurm_conf=str(conf), job_end_hook=HOOK, expected_workers=2),
         cast(Slurm, slurm),
+        lambda: slurm.seen,
     )
 
     async def looks() -> None:
@@ -99,20 +104,22 @@ def test_a_slurmd_that_was_not_there_when_slurm_was_told_makes_it_be_told_once_m
     watch = SettingsWatch(
         config(conf.parent, slurm_conf=str(conf), job_end_hook=HOOK, expected_workers=2),
         cast(Slurm, slurm),
+        lambda: slurm.seen,
     )
 
-    async def looks(times: int = 3) -> int:
-        for _ in range(times):
+    async def looks() -> int:
+        for _ in range(3):
             await watch.look(conf)
         return slurm.told
 
     async def story() -> list[int]:
         told = [await looks()]
-        slurm.there["node-2"] = True
-        told.append(await looks())
-        slurm.there["node-3"] = True
-        told.append(await looks())
-        del slurm.there["node-1"]
+        for name in ("node-2", "node-3"):
+            slurm.there[name] = True
+            told.append(await looks())
+            slurm.seen = slurm.shown()
+            told.append(await looks())
+        slurm.seen = {}
         return [*told, await looks()]
 
-    assert asyncio.run(story()) == [1, 2, 3, 3]
+    assert asyncio.run(story()) == [1, 1, 2, 2, 3, 3]
