@@ -110,8 +110,8 @@ def update(
 ) -> Stack:
     """Give the stack's functions, layers, state machines and roles what the template says now.
 
-    Of what is new, layers, alarms, and rules with their permissions are made. Everything else must
-    be as it was. Where it is not, raises TemplateError, and nothing that was there is changed.
+    Of what is new, the types in ADDED and ADDED_LATE are made. Everything else must be as it was.
+    Where it is not, raises TemplateError, and nothing that was there is changed.
     """
     check(template, parameters)
     scope = _scope(cloud, stack.name, template, parameters)

@@ -100,6 +100,7 @@ ADDED = frozenset(
         "AWS::Lambda::LayerVersion",
         "AWS::IAM::Role",
         "AWS::Scheduler::ScheduleGroup",
+        "AWS::SNS::Topic",
     }
 )
 #: An update makes these once all else is found right.
