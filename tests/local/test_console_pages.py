@@ -39,6 +39,17 @@ JUDGE = (
     "axe.run().then((all) => all.violations.map((one) => [one.id,"
     " one.nodes[0].html.slice(0, 200)]))"
 )
+#: Each question before a change: where its button is, and what it says.
+QUESTIONS = (
+    (f"/runs/{RUN}", "Cancel"),
+    (f"/runs/{RUN}", "Export"),
+    (f"/runs/{ENDED}", "Resume"),
+    ("/clusters/demo-1", "Delete"),
+    ("/clusters/demo-1", "Replace ip-10-0-0-1"),
+    ("/clusters/demo-1", "Reboot ip-10-0-0-1"),
+    ("/approvals", f"Approve run/{RUN}"),
+    ("/approvals", f"Deny run/{RUN}"),
+)
 OF_A_RUN = ("overview", "timeline", "logs", "checkpoints", "cost", "outputs", "spec")
 VIEWS = (
     "/runs",
@@ -46,6 +57,7 @@ VIEWS = (
     "/clusters",
     "/clusters/demo-1",
     "/clusters/demo-2",
+    "/approvals",
     "/cost",
     "/audit",
     f"/compare?run={RUN}&run={ENDED}",
@@ -124,8 +136,11 @@ def looks(browser: Any) -> Iterator[tuple[dict[str, Looked], list[str]]]:
 
 
 def looked(console: Opened, path: str) -> Looked:
-    page = console.at(path)
-    foreign = page.locator("main script, main img[src=x], main [onerror]").count()
+    return judged(console.at(path))
+
+
+def judged(page: Page) -> Looked:
+    foreign = page.locator("#app script, #app img[src=x], #app [onerror]").count()
     found = Looked(page.title(), foreign)
     if AXE.exists():
         # The policy of the page lets no script in; the debugger's may come.
@@ -171,6 +186,136 @@ def test_axe_finds_nothing_in_any_view_light_or_dark_wide_or_narrow(
     assert all(len(one.violations) == 2 for one in looks[0].values())
     found = {path: one.violations for path, one in looks[0].items() if any(one.violations.values())}
     assert found == {}
+
+
+@pytest.fixture(scope="module")
+def questions(browser: Any) -> Iterator[dict[str, Looked]]:
+    """Each question, looked at once; Escape answers it with no, and its button has the focus."""
+    with opened(browser) as console:
+        found = {}
+        for path, name in QUESTIONS:
+            page = console.at(path)
+            button = page.get_by_role("button", name=name, exact=True)
+            button.focus()
+            page.keyboard.press("Enter")
+            expect(page.get_by_role("button", name="Back")).to_be_focused()
+            expect(page.get_by_text("Asking what it would mean")).to_have_count(0)
+            page.get_by_text("The same in a terminal").click()
+            expect(page.get_by_label("curl", exact=True)).to_be_visible()
+            found[f"{path} {name}"] = judged(page)
+            page.keyboard.press("Escape")
+            expect(page.get_by_role("dialog")).to_have_count(0)
+            expect(button).to_be_focused()
+        assert [one for one in console.scene.requests if one.method != "GET"] == []
+        assert console.wrong == []
+        yield found
+
+
+def test_questions_show_texts_as_text_and_fit_from_360_pixels_to_4k(
+    questions: dict[str, Looked],
+) -> None:
+    assert len(questions) == len(QUESTIONS)
+    assert not [one for one in questions.values() if one.title == "stolen" or one.foreign]
+    assert {path: one.over for path, one in questions.items() if any(one.over.values())} == {}
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="no axe-core: make setup-trainers")
+def test_axe_finds_nothing_in_any_question(questions: dict[str, Looked]) -> None:
+    found = {path: one.violations for path, one in questions.items()}
+    assert all(len(one) == 2 for one in found.values())
+    assert {path: one for path, one in found.items() if any(one.values())} == {}
+
+
+def changes(console: Opened) -> list[httpx.Request]:
+    return [one for one in console.scene.requests if one.method != "GET"]
+
+
+def test_a_run_is_cancelled_by_the_keyboard_with_its_reason(console: Opened) -> None:
+    console.scene.answers[f"POST /v1/runs/{RUN}:cancel"] = httpx.Response(202, json={"id": RUN})
+    page = console.at(f"/runs/{RUN}")
+    page.get_by_role("button", name="Cancel", exact=True).focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog")).to_contain_text("newest whole checkpoint is of step 120")
+    page.get_by_label("Why").focus()
+    page.keyboard.type("it's wrong & done")
+    page.get_by_text("The same in a terminal").click()
+    line = f"trainyard run cancel {RUN} --yes --reason 'it'\\''s wrong & done'"
+    expect(page.get_by_label("Command", exact=True)).to_have_text(line)
+    curl = page.get_by_label("curl", exact=True)
+    expect(curl).to_contain_text(f"{LOCAL['apiUrl']}/v1/runs/{RUN}:cancel?reason=it%27s+wrong")
+    page.get_by_role("button", name="Cancel the run").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.locator(".said")).to_contain_text(f"Cancelling llm-pretrain ({RUN})")
+    (asked,) = changes(console)
+    assert asked.url.params["reason"] == "it's wrong & done"
+    assert len(asked.headers["idempotency-key"]) == 36
+
+
+def test_a_double_click_changes_once(console: Opened) -> None:
+    path = "/v1/clusters/demo-1/nodes/i-00000000000000001:reboot"
+    body = {"successful": ["i-00000000000000001"], "failed": {}}
+    console.scene.answers[f"POST {path}"] = httpx.Response(202, json=body)
+    page = console.at("/clusters/demo-1")
+    page.get_by_role("button", name="Reboot ip-10-0-0-1", exact=True).click()
+    page.get_by_role("button", name="Reboot the node").dblclick()
+    expect(page.locator(".said")).to_contain_text("Rebooting ip-10-0-0-1")
+    assert len(changes(console)) == 1
+
+
+def test_what_the_api_refuses_is_said_in_its_words_and_may_be_asked_anew(console: Opened) -> None:
+    problem = {"title": "The cluster is in use", "detail": SCRIPT, "status": 409}
+    path = "DELETE /v1/clusters/demo-1"
+    console.scene.answers[path] = httpx.Response(409, json=problem)
+    page = console.at("/clusters/demo-1")
+    page.get_by_role("button", name="Delete", exact=True).click()
+    page.get_by_role("button", name="Delete the cluster").click()
+    refused = page.get_by_role("dialog").get_by_role("alert")
+    expect(refused).to_contain_text("The cluster is in use")
+    expect(refused).to_contain_text(SCRIPT)
+    console.scene.answers[path] = httpx.Response(202, json={"name": "demo-1"})
+    page.get_by_label("Also with people's jobs").check()
+    page.get_by_role("button", name="Delete the cluster").click()
+    expect(page.locator(".said")).to_contain_text("Deleting demo-1")
+    first, second = changes(console)
+    assert [one.url.params.get("force") for one in (first, second)] == [None, "true"]
+    assert first.headers["idempotency-key"] != second.headers["idempotency-key"]
+
+
+def test_what_the_backend_refuses_of_a_node_is_said(console: Opened) -> None:
+    path = "/v1/clusters/demo-1/nodes/i-00000000000000001:replace"
+    body = {"successful": [], "failed": {"i-00000000000000001": "it is being replaced"}}
+    console.scene.answers[f"POST {path}"] = httpx.Response(202, json=body)
+    page = console.at("/clusters/demo-1")
+    page.get_by_role("button", name="Replace ip-10-0-0-1", exact=True).click()
+    page.get_by_role("button", name="Replace the node").click()
+    expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("being replaced")
+
+
+def test_a_resume_is_of_the_state_that_was_seen(console: Opened) -> None:
+    path = f"/v1/runs/{ENDED}"
+    console.scene.answers[f"POST {path}:resume"] = httpx.Response(202, json={"id": ENDED})
+    page = console.at(f"/runs/{ENDED}")
+    page.get_by_role("button", name="Resume", exact=True).click()
+    expect(page.get_by_role("dialog")).to_contain_text("the checkpoint of step 120")
+    with page.expect_response(lambda one: one.url.endswith(path)):
+        page.get_by_role("button", name="Resume the run").click()
+    (asked,) = changes(console)
+    assert asked.headers["if-match"].startswith('"1-')
+
+
+def test_an_approval_shows_who_asked_the_price_and_the_words_so_far(console: Opened) -> None:
+    one = console.scene.answers["GET /v1/approvals"].approvals[0]
+    console.scene.answers[f"POST /v1/approvals/{one.id}:approve"] = one
+    page = console.at("/approvals")
+    row = page.locator("main tbody tr").first
+    for words in ("pending", "ann", "$812.50", "1 of 2", "bob", SCRIPT):
+        expect(row).to_contain_text(words)
+    page.get_by_role("button", name=f"Approve run/{RUN}").click()
+    expect(page.get_by_role("dialog")).to_contain_text("With your word the run begins by itself")
+    page.get_by_role("button", name="Approve", exact=True).click()
+    expect(page.locator(".said")).to_contain_text(f"Approved: run/{RUN}")
+    assert changes(console)[0].url.path.endswith(":approve")
 
 
 def test_a_log_and_a_reason_show_their_markup(console: Opened) -> None:

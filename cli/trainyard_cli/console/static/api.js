@@ -76,6 +76,23 @@ export async function call(method, path, { body, headers = {}, signal: stop } = 
   return value;
 }
 
+// The state that the page saw last, as the API names it.
+export const etagOf = (path) => kept.get(path)?.etag;
+
+// Counts what the page has changed: what is shown is read anew then.
+export const changes = signal(0);
+
+// A change. The header is one that no form of another page can send; the key makes it one change,
+// however often it is sent.
+export async function change(method, path, { body, key, etag } = {}) {
+  const headers = { "x-trainyard-console": "1" };
+  if (key) headers["idempotency-key"] = key;
+  if (etag) headers["if-match"] = etag;
+  const answer = await call(method, path, { body, headers });
+  if (key) changes.value += 1;
+  return answer;
+}
+
 export const get = (path, given = {}, options) => call("GET", path + query(given), options);
 
 export async function all(path, field, given = {}, most = 1000) {
