@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import threading
@@ -36,7 +37,7 @@ LOOKS: tuple[tuple[Literal["light", "dark"], int], ...] = (
     ("light", 3840),
 )
 JUDGE = (
-    "axe.run().then((all) => all.violations.map((one) => [one.id,"
+    "(place) => axe.run(place).then((all) => all.violations.map((one) => [one.id,"
     " one.nodes[0].html.slice(0, 200)]))"
 )
 #: Each question before a change: where its button is, and what it says.
@@ -46,7 +47,6 @@ QUESTIONS = (
     (f"/runs/{ENDED}", "Resume"),
     ("/clusters/demo-1", "Delete"),
     ("/clusters/demo-1", "Replace ip-10-0-0-1"),
-    ("/clusters/demo-1", "Reboot ip-10-0-0-1"),
     ("/approvals", f"Approve run/{RUN}"),
     ("/approvals", f"Deny run/{RUN}"),
 )
@@ -60,6 +60,8 @@ VIEWS = (
     "/approvals",
     "/cost",
     "/audit",
+    "/submit",
+    f"/submit?run={RUN}",
     f"/compare?run={RUN}&run={ENDED}",
 )
 
@@ -139,20 +141,20 @@ def looked(console: Opened, path: str) -> Looked:
     return judged(console.at(path))
 
 
-def judged(page: Page) -> Looked:
+def judged(page: Page, place: str = "html", looks: Any = LOOKS) -> Looked:
     foreign = page.locator("#app script, #app img[src=x], #app [onerror]").count()
     found = Looked(page.title(), foreign)
     if AXE.exists():
         # The policy of the page lets no script in; the debugger's may come.
         session = page.context.new_cdp_session(page)
         session.send("Runtime.evaluate", {"expression": AXE.read_text()})
-    for scheme, width in LOOKS:
+    for scheme, width in looks:
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme=scheme)
         over = page.evaluate("document.documentElement.scrollWidth - innerWidth")
         found.over[width] = max(over, found.over.get(width, 0))
         if AXE.exists() and width < 3000:
-            found.violations[f"{scheme}, {width}"] = page.evaluate(JUDGE)
+            found.violations[f"{scheme}, {width}"] = page.evaluate(JUDGE, place)
     return found
 
 
@@ -194,7 +196,7 @@ def questions(browser: Any) -> Iterator[dict[str, Looked]]:
     with opened(browser) as console:
         found = {}
         for path, name in QUESTIONS:
-            page = console.at(path)
+            page = console.page if path in console.page.url else console.at(path)
             button = page.get_by_role("button", name=name, exact=True)
             button.focus()
             page.keyboard.press("Enter")
@@ -202,7 +204,7 @@ def questions(browser: Any) -> Iterator[dict[str, Looked]]:
             expect(page.get_by_text("Asking what it would mean")).to_have_count(0)
             page.get_by_text("The same in a terminal").click()
             expect(page.get_by_label("curl", exact=True)).to_be_visible()
-            found[f"{path} {name}"] = judged(page)
+            found[f"{path} {name}"] = judged(page, "dialog", LOOKS[:2])
             page.keyboard.press("Escape")
             expect(page.get_by_role("dialog")).to_have_count(0)
             expect(button).to_be_focused()
@@ -211,7 +213,7 @@ def questions(browser: Any) -> Iterator[dict[str, Looked]]:
         yield found
 
 
-def test_questions_show_texts_as_text_and_fit_from_360_pixels_to_4k(
+def test_questions_show_texts_as_text_and_fit_into_360_pixels(
     questions: dict[str, Looked],
 ) -> None:
     assert len(questions) == len(QUESTIONS)
@@ -316,6 +318,75 @@ def test_an_approval_shows_who_asked_the_price_and_the_words_so_far(console: Ope
     page.get_by_role("button", name="Approve", exact=True).click()
     expect(page.locator(".said")).to_contain_text(f"Approved: run/{RUN}")
     assert changes(console)[0].url.path.endswith(":approve")
+
+
+def specified(console: Opened, text: str) -> Page:
+    page = console.at("/submit")
+    page.get_by_label("Spec, in YAML or JSON").fill(text)
+    return page
+
+
+def test_a_spec_is_checked_with_its_price_before_it_is_submitted_once(console: Opened) -> None:
+    page = specified(console, "name: mine\ncluster: {name: c}\njob: {nodes: 2, script: a.py}\n")
+    expect(page.get_by_role("button", name="Submit")).to_be_disabled()
+    page.get_by_role("button", name="Check").click()
+    planned = page.get_by_role("region", name="What it would do")
+    for words in ("$44.28 an hour", "$22.14", "$177.12", SCRIPT):
+        expect(planned).to_contain_text(words)
+    page.get_by_role("button", name="Submit").click()
+    question = page.get_by_role("dialog", name="Submit mine?")
+    expect(question).to_contain_text("at most $177.12")
+    page.get_by_text("The same in a terminal").click()
+    command = page.get_by_label("Command", exact=True)
+    expect(command).to_contain_text("trainyard run submit - --idempotency-key ")
+    expect(command).to_contain_text("<<'END'")
+    said = command.inner_text()
+    page.get_by_role("button", name="Submit the run").dblclick()
+    expect(page.get_by_role("heading", name="llm-pretrain")).to_be_visible()
+    expect(page.locator(".said")).to_contain_text(f"Submitted {RUN}")
+    dry, real = changes(console)
+    assert (dry.url.query, real.url.query) == (b"dryrun=true", b"")
+    assert "idempotency-key" not in dry.headers
+    assert f"--idempotency-key {real.headers['idempotency-key']} <<" in said
+    wanted = {"name": "mine", "cluster": {"name": "c"}, "job": {"nodes": 2, "script": "a.py"}}
+    assert json.loads(dry.content) == json.loads(real.content) == wanted
+
+
+def test_a_text_that_was_changed_is_checked_again_first(console: Opened) -> None:
+    page = specified(console, "name: mine\njob: {nodes: 2}\n")
+    page.get_by_role("button", name="Check").click()
+    expect(page.get_by_role("button", name="Submit")).to_be_enabled()
+    page.get_by_label("Spec, in YAML or JSON").fill("name: mine\njob: {nodes: 3}\n")
+    expect(page.get_by_role("button", name="Submit")).to_be_disabled()
+    expect(page.get_by_role("region", name="What it would do")).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("name: wrong\njob: {nodes: 0}\n", ["The spec is not valid", "job.nodes", SCRIPT]),
+        ("name: a\nname: b\n", ["The spec is not YAML", "stands twice", "line 2"]),
+        ("job: {workdir: ./here}\n", ["The console uploads no directory", "job.workdir"]),
+    ],
+)
+def test_what_is_wrong_with_a_spec_is_said_by_field(
+    console: Opened, text: str, words: list[str]
+) -> None:
+    page = specified(console, text)
+    page.get_by_role("button", name="Check").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+    for one in words:
+        expect(page.locator("main")).to_contain_text(one)
+    expect(page.get_by_role("button", name="Submit")).to_be_disabled()
+
+
+def test_a_rerun_begins_with_the_spec_and_the_labels_of_now(console: Opened) -> None:
+    page = console.at(f"/runs/{RUN}")
+    page.get_by_role("link", name="Rerun").click()
+    expect(page.get_by_role("heading", name="Submit a run")).to_be_focused()
+    given = json.loads(page.get_by_label("Spec, in YAML or JSON").input_value())
+    run = console.scene.answers[f"GET /v1/runs/{RUN}"]
+    assert given == {**json.loads(run.model_dump_json(by_alias=True))["spec"], "labels": run.labels}
 
 
 def test_a_log_and_a_reason_show_their_markup(console: Opened) -> None:

@@ -260,6 +260,25 @@ def waiting() -> approvals.ApprovalPage:
     return approvals.ApprovalPage.made(approvals=found, next_token=None)
 
 
+def plan() -> views.PlanView:
+    return views.PlanView(
+        operation="CreateCluster", request={"ClusterName": SCRIPT}, files={"job.sh": 812},
+        batch_script=f"#!/bin/bash\n# {SCRIPT}\n", hourly_usd=44.28, warnings=[SCRIPT],
+        backend="hyperpod", expected_usd=22.14, most_usd=177.12,
+    )  # fmt: skip
+
+
+def submitted(request: httpx.Request) -> Any:
+    """The plan of a dry run, a new run, or what is wrong with the spec."""
+    if b"wrong" in request.content:
+        error = {"field": "job.nodes", "message": f"must be 1 or more, not {SCRIPT}"}
+        problem = {"title": "The spec is not valid", "detail": "1 field is wrong", "status": 422}
+        return httpx.Response(422, json={**problem, "errors": [error]})
+    if request.url.query == b"dryrun=true":
+        return plan()
+    return httpx.Response(202, json={"id": RUN, "warnings": []})
+
+
 def answers() -> dict[str, Any]:
     """By method and path: a view, or a status and a problem."""
     runs = [a_run_of_two(), *others()]
@@ -283,6 +302,7 @@ def answers() -> dict[str, Any]:
         "GET /v1/costs": totals(),
         "GET /v1/audit": audit(),
         "GET /v1/approvals": waiting(),
+        "POST /v1/runs": submitted,
         **of_one,
         **of_clusters(),
     }

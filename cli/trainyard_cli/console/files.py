@@ -17,6 +17,7 @@ _KINDS = {
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
     ".txt": "text/plain; charset=utf-8",
+    ".yaml": "text/plain; charset=utf-8",
 }
 #: Addresses of pages; each is answered by index.html, whose script shows it.
 _PAGE = re.compile(

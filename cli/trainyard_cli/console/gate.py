@@ -97,12 +97,19 @@ def wrong_place(ours: Pass, headers: Mapping[str, str], method: str) -> Refusal 
     return None
 
 
+def wrong_sender(headers: Mapping[str, str]) -> Refusal | None:
+    """Of what our own script did not send."""
+    if headers.get(OWN_HEADER) == "1":
+        return None
+    return Refusal(403, "No page asked", f"{OWN_HEADER}: is not 1, which our page sends")
+
+
 def wrong_change(method: str, target: str, headers: Mapping[str, str]) -> Refusal | None:
     """Of a change that the page has no button for, or that its page did not send."""
     if method == "GET":
         return None
-    if headers.get(OWN_HEADER) != "1":
-        return Refusal(403, "No page asked", f"{OWN_HEADER}: is not 1, which our page sends")
+    if wrong := wrong_sender(headers):
+        return wrong
     path, _, query = target.partition("?")
     if not any(one.fullmatch(f"{method} {path}") for one in _CHANGES):
         detail = f"{method} {path}: is no change that the console makes"

@@ -15,10 +15,10 @@ from urllib.parse import parse_qs
 import httpx
 
 from trainyard_sdk.connection import Connection
-from trainyard_sdk.problems import Refused, Unreachable
+from trainyard_sdk.problems import InvalidInput, Refused, Unreachable
 from trainyard_sdk.signing import SigV4
 
-from . import files, gate
+from . import drafts, files, gate
 from .gate import Pass, Refusal
 from .once import Once, OtherChange
 
@@ -114,6 +114,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(Refusal(401, "The console does not know this browser", detail))
         elif path.startswith("/v1/"):
             self._call(headers, content)
+        elif (self.command, path) == ("POST", "/spec.json"):
+            self._spec(headers, content)
         else:
             self._file(path, headers.get("if-none-match"))
 
@@ -165,6 +167,18 @@ class _Handler(BaseHTTPRequestHandler):
             # What is no JSON is never a page: a browser shows it as text.
             shown = kind if kind in _JSON else "text/plain; charset=utf-8"
             self._send(found.status_code, found.content, shown, known)
+
+    def _spec(self, headers: Mapping[str, str], content: bytes) -> None:
+        """What the page's text says, as JSON; nothing is sent on."""
+        if wrong := gate.wrong_sender(headers):
+            self._refuse(wrong)
+            return
+        try:
+            spec = drafts.run_spec(content, self.server.connection)
+        except InvalidInput as error:
+            self._refuse(Refusal(422, error.title, f"{error.detail}. {error.next_step}"))
+        else:
+            self._send(200, json.dumps({"spec": spec}).encode(), "application/json", {})
 
     def _answered(self, headers: Mapping[str, str], content: bytes) -> httpx.Response:
         """By the API; a change that came before has the answer that it had."""

@@ -20,6 +20,8 @@ export class Problem extends Error {
     super([answer.detail || answer.title || `HTTP ${status}`, ...fields].join("\n"));
     this.status = status;
     this.title = answer.title || "The call failed";
+    this.detail = answer.detail || "";
+    this.fields = answer.errors || [];
     this.retryAfter = retryAfter;
   }
 }
@@ -40,13 +42,14 @@ export async function call(method, path, { body, headers = {}, signal: stop } = 
   const before = method === "GET" ? kept.get(path) : null;
   const given = { ...headers };
   if (before) given["if-none-match"] = before.etag;
-  if (body !== undefined) given["content-type"] = "application/json";
+  const text = typeof body === "string";
+  if (body !== undefined) given["content-type"] = text ? "text/plain" : "application/json";
   let answer;
   try {
     answer = await fetch(path, {
       method,
       headers: given,
-      body: body === undefined ? undefined : JSON.stringify(body),
+      body: body === undefined || text ? body : JSON.stringify(body),
       signal: stop,
       redirect: "error",
     });

@@ -15,14 +15,15 @@ import { Compare } from "./pages/compare.js";
 import { Costs } from "./pages/cost.js";
 import { Run } from "./pages/run.js";
 import { Runs } from "./pages/runs.js";
+import { Submit } from "./pages/submit.js";
 
 const pages = [
   ["runs", "Runs"], ["clusters", "Clusters"], ["approvals", "Approvals"], ["cost", "Cost"],
-  ["audit", "Audit"],
+  ["audit", "Audit"], ["submit", "Submit"],
 ];
 const views = {
   runs: Runs, clusters: Clusters, approvals: Approvals, cost: Costs, audit: Audit,
-  compare: Compare,
+  submit: Submit, compare: Compare,
 };
 
 const view = computed(() => {

@@ -186,6 +186,19 @@ def test_a_change_that_is_sent_twice_is_made_once(server: Console, scene: Scene)
     assert asked.headers["idempotency-key"] == KEY
 
 
+def test_a_text_becomes_a_spec_for_our_own_page_alone(server: Console, scene: Scene) -> None:
+    client, origin = browser(server), {"origin": server.ours.origin}
+    ours = {**origin, "x-trainyard-console": "1"}
+    found = client.post("/spec.json", content="job:\n  nodes: 2\n", headers=ours)
+    assert (found.status_code, found.json()) == (200, {"spec": {"job": {"nodes": 2}}})
+    wrong = client.post("/spec.json", content="a: [", headers=ours)
+    assert (wrong.status_code, wrong.json()["title"]) == (422, "The spec is not YAML")
+    assert "trainyard.yaml" in wrong.json()["detail"]
+    assert client.post("/spec.json", content="a: 1", headers=origin).status_code == 403
+    assert client.get("/spec.json").status_code == 404
+    assert scene.requests == []
+
+
 @pytest.mark.parametrize(
     ("line", "status"),
     [

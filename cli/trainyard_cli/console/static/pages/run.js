@@ -115,7 +115,8 @@ export function Run({ id }) {
       <p class="quiet">${run.name && html`<code>${run.id}</code> · `}${who(run.createdBy)} ·
         submitted ${ago(run.createdAt)}</p></div>
       <span class="acts">${ofRun(run).map(([words, about]) => html`<button type="button"
-        onClick=${() => ask(about(run))}>${words}</button>`)}</span>
+        onClick=${() => ask(about(run))}>${words}</button>`)}
+        <a class="button" href=${`/submit?run=${run.id}`}>Rerun</a></span>
       <${Status} value=${run.status} /></header>
     ${run.problem
       ? html`<div class="trouble"><strong>${run.problem.title}</strong>
