@@ -88,7 +88,12 @@ def read_spec(path: str, kind: Kind | None = None) -> dict[str, Any]:
 
     Raises InvalidInput.
     """
-    document = _parsed(path)
+    return spec_in(_text_of(path), path, kind)
+
+
+def spec_in(text: str, path: str, kind: Kind | None = None) -> dict[str, Any]:
+    """The spec in the text; messages name the path. Raises InvalidInput."""
+    document = _parsed(text, path)
     if _written_out(document, {}) > MOST_VALUES:
         raise InvalidInput(
             "The spec is too large",
@@ -141,15 +146,18 @@ def read_chain(path: str) -> list[Any]:
     return runs
 
 
-def _parsed(path: str) -> dict[str, Any]:
+def _text_of(path: str) -> str:
     try:
-        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+        return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(
             "The spec cannot be read",
             f"{path}: {_words(error)}",
             "Give the path of a YAML or JSON file, or - for standard input",
         ) from error
+
+
+def _parsed(text: str, path: str) -> dict[str, Any]:
     try:
         document = of_yaml(text, _texts_of_job)
     # Also for a date or a number that does not exist.

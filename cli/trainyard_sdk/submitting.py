@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from .client import Client
+from .connection import Connection
 from .problems import ApiProblem, InvalidInput
 from .progress import Shown
 from .spec_files import Kind, read_spec
@@ -48,7 +49,7 @@ def prepared(client: Client, spec: Mapping[str, Any], *, dryrun: bool, shown: Sh
 
     Raises InvalidInput and what the client raises.
     """
-    _check_image(client, spec)
+    check_image(client.connection, spec)
     packed, sent = packed_workdir(spec, shown=shown), 0
     if packed is None:
         return Prepared(dict(spec))
@@ -58,10 +59,13 @@ def prepared(client: Client, spec: Mapping[str, Any], *, dryrun: bool, shown: Sh
     return Prepared(with_workdir(spec, packed.id), packed, sent)
 
 
-def _check_image(client: Client, spec: Mapping[str, Any]) -> None:
-    """No cluster of the local cloud could ever run it, so nothing need go up to learn that."""
+def check_image(connection: Connection, spec: Mapping[str, Any]) -> None:
+    """No cluster of the local cloud could ever run it, so nothing need go up to learn that.
+
+    Raises InvalidInput.
+    """
     job = spec.get("job")
-    if isinstance(job, dict) and job.get("image") and client.connection.local is not None:
+    if isinstance(job, dict) and job.get("image") and connection.local is not None:
         raise InvalidInput(
             "The local cloud runs no containers",
             f"job.image: {job['image']}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import threading
@@ -36,8 +37,18 @@ LOOKS: tuple[tuple[Literal["light", "dark"], int], ...] = (
     ("light", 3840),
 )
 JUDGE = (
-    "axe.run().then((all) => all.violations.map((one) => [one.id,"
+    "(place) => axe.run(place).then((all) => all.violations.map((one) => [one.id,"
     " one.nodes[0].html.slice(0, 200)]))"
+)
+#: Each question before a change: where its button is, and what it says.
+QUESTIONS = (
+    (f"/runs/{RUN}", "Cancel"),
+    (f"/runs/{RUN}", "Export"),
+    (f"/runs/{ENDED}", "Resume"),
+    ("/clusters/demo-1", "Delete"),
+    ("/clusters/demo-1", "Replace ip-10-0-0-1"),
+    ("/approvals", f"Approve run/{RUN}"),
+    ("/approvals", f"Deny run/{RUN}"),
 )
 OF_A_RUN = ("overview", "timeline", "logs", "checkpoints", "cost", "outputs", "spec")
 VIEWS = (
@@ -46,8 +57,11 @@ VIEWS = (
     "/clusters",
     "/clusters/demo-1",
     "/clusters/demo-2",
+    "/approvals",
     "/cost",
     "/audit",
+    "/submit",
+    f"/submit?run={RUN}",
     f"/compare?run={RUN}&run={ENDED}",
 )
 
@@ -124,20 +138,23 @@ def looks(browser: Any) -> Iterator[tuple[dict[str, Looked], list[str]]]:
 
 
 def looked(console: Opened, path: str) -> Looked:
-    page = console.at(path)
-    foreign = page.locator("main script, main img[src=x], main [onerror]").count()
+    return judged(console.at(path))
+
+
+def judged(page: Page, place: str = "html", looks: Any = LOOKS) -> Looked:
+    foreign = page.locator("#app script, #app img[src=x], #app [onerror]").count()
     found = Looked(page.title(), foreign)
     if AXE.exists():
         # The policy of the page lets no script in; the debugger's may come.
         session = page.context.new_cdp_session(page)
         session.send("Runtime.evaluate", {"expression": AXE.read_text()})
-    for scheme, width in LOOKS:
+    for scheme, width in looks:
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme=scheme)
         over = page.evaluate("document.documentElement.scrollWidth - innerWidth")
         found.over[width] = max(over, found.over.get(width, 0))
         if AXE.exists() and width < 3000:
-            found.violations[f"{scheme}, {width}"] = page.evaluate(JUDGE)
+            found.violations[f"{scheme}, {width}"] = page.evaluate(JUDGE, place)
     return found
 
 
@@ -171,6 +188,205 @@ def test_axe_finds_nothing_in_any_view_light_or_dark_wide_or_narrow(
     assert all(len(one.violations) == 2 for one in looks[0].values())
     found = {path: one.violations for path, one in looks[0].items() if any(one.violations.values())}
     assert found == {}
+
+
+@pytest.fixture(scope="module")
+def questions(browser: Any) -> Iterator[dict[str, Looked]]:
+    """Each question, looked at once; Escape answers it with no, and its button has the focus."""
+    with opened(browser) as console:
+        found = {}
+        for path, name in QUESTIONS:
+            page = console.page if path in console.page.url else console.at(path)
+            button = page.get_by_role("button", name=name, exact=True)
+            button.focus()
+            page.keyboard.press("Enter")
+            expect(page.get_by_role("button", name="Back")).to_be_focused()
+            expect(page.get_by_text("Asking what it would mean")).to_have_count(0)
+            page.get_by_text("The same in a terminal").click()
+            expect(page.get_by_label("curl", exact=True)).to_be_visible()
+            found[f"{path} {name}"] = judged(page, "dialog", LOOKS[:2])
+            page.keyboard.press("Escape")
+            expect(page.get_by_role("dialog")).to_have_count(0)
+            expect(button).to_be_focused()
+        assert [one for one in console.scene.requests if one.method != "GET"] == []
+        assert console.wrong == []
+        yield found
+
+
+def test_questions_show_texts_as_text_and_fit_into_360_pixels(
+    questions: dict[str, Looked],
+) -> None:
+    assert len(questions) == len(QUESTIONS)
+    assert not [one for one in questions.values() if one.title == "stolen" or one.foreign]
+    assert {path: one.over for path, one in questions.items() if any(one.over.values())} == {}
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="no axe-core: make setup-trainers")
+def test_axe_finds_nothing_in_any_question(questions: dict[str, Looked]) -> None:
+    found = {path: one.violations for path, one in questions.items()}
+    assert all(len(one) == 2 for one in found.values())
+    assert {path: one for path, one in found.items() if any(one.values())} == {}
+
+
+def changes(console: Opened) -> list[httpx.Request]:
+    return [one for one in console.scene.requests if one.method != "GET"]
+
+
+def test_a_run_is_cancelled_by_the_keyboard_with_its_reason(console: Opened) -> None:
+    console.scene.answers[f"POST /v1/runs/{RUN}:cancel"] = httpx.Response(202, json={"id": RUN})
+    page = console.at(f"/runs/{RUN}")
+    page.get_by_role("button", name="Cancel", exact=True).focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog")).to_contain_text("newest whole checkpoint is of step 120")
+    page.get_by_label("Why").focus()
+    page.keyboard.type("it's wrong & done")
+    page.get_by_text("The same in a terminal").click()
+    line = f"trainyard run cancel {RUN} --yes --reason 'it'\\''s wrong & done'"
+    expect(page.get_by_label("Command", exact=True)).to_have_text(line)
+    curl = page.get_by_label("curl", exact=True)
+    expect(curl).to_contain_text(f"{LOCAL['apiUrl']}/v1/runs/{RUN}:cancel?reason=it%27s+wrong")
+    page.get_by_role("button", name="Cancel the run").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.locator(".said")).to_contain_text(f"Cancelling llm-pretrain ({RUN})")
+    (asked,) = changes(console)
+    assert asked.url.params["reason"] == "it's wrong & done"
+    assert len(asked.headers["idempotency-key"]) == 36
+
+
+def test_a_double_click_changes_once(console: Opened) -> None:
+    path = "/v1/clusters/demo-1/nodes/i-00000000000000001:reboot"
+    body = {"successful": ["i-00000000000000001"], "failed": {}}
+    console.scene.answers[f"POST {path}"] = httpx.Response(202, json=body)
+    page = console.at("/clusters/demo-1")
+    page.get_by_role("button", name="Reboot ip-10-0-0-1", exact=True).click()
+    page.get_by_role("button", name="Reboot the node").dblclick()
+    expect(page.locator(".said")).to_contain_text("Rebooting ip-10-0-0-1")
+    assert len(changes(console)) == 1
+
+
+def test_what_the_api_refuses_is_said_in_its_words_and_may_be_asked_anew(console: Opened) -> None:
+    problem = {"title": "The cluster is in use", "detail": SCRIPT, "status": 409}
+    path = "DELETE /v1/clusters/demo-1"
+    console.scene.answers[path] = httpx.Response(409, json=problem)
+    page = console.at("/clusters/demo-1")
+    page.get_by_role("button", name="Delete", exact=True).click()
+    page.get_by_role("button", name="Delete the cluster").click()
+    refused = page.get_by_role("dialog").get_by_role("alert")
+    expect(refused).to_contain_text("The cluster is in use")
+    expect(refused).to_contain_text(SCRIPT)
+    console.scene.answers[path] = httpx.Response(202, json={"name": "demo-1"})
+    page.get_by_label("Also with people's jobs").check()
+    page.get_by_role("button", name="Delete the cluster").click()
+    expect(page.locator(".said")).to_contain_text("Deleting demo-1")
+    first, second = changes(console)
+    assert [one.url.params.get("force") for one in (first, second)] == [None, "true"]
+    assert first.headers["idempotency-key"] != second.headers["idempotency-key"]
+
+
+def test_what_the_backend_refuses_of_a_node_is_said(console: Opened) -> None:
+    path = "/v1/clusters/demo-1/nodes/i-00000000000000001:replace"
+    body = {"successful": [], "failed": {"i-00000000000000001": "it is being replaced"}}
+    console.scene.answers[f"POST {path}"] = httpx.Response(202, json=body)
+    page = console.at("/clusters/demo-1")
+    page.get_by_role("button", name="Replace ip-10-0-0-1", exact=True).click()
+    page.get_by_role("button", name="Replace the node").click()
+    expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("being replaced")
+
+
+def test_a_resume_is_of_the_state_that_was_seen(console: Opened) -> None:
+    path = f"/v1/runs/{ENDED}"
+    console.scene.answers[f"POST {path}:resume"] = httpx.Response(202, json={"id": ENDED})
+    page = console.at(f"/runs/{ENDED}")
+    page.get_by_role("button", name="Resume", exact=True).click()
+    expect(page.get_by_role("dialog")).to_contain_text("the checkpoint of step 120")
+    with page.expect_response(lambda one: one.url.endswith(path)):
+        page.get_by_role("button", name="Resume the run").click()
+    (asked,) = changes(console)
+    assert asked.headers["if-match"].startswith('"1-')
+
+
+def test_an_approval_shows_who_asked_the_price_and_the_words_so_far(console: Opened) -> None:
+    one = console.scene.answers["GET /v1/approvals"].approvals[0]
+    console.scene.answers[f"POST /v1/approvals/{one.id}:approve"] = one
+    page = console.at("/approvals")
+    row = page.locator("main tbody tr").first
+    for words in ("pending", "ann", "$812.50", "1 of 2", "bob", SCRIPT):
+        expect(row).to_contain_text(words)
+    page.get_by_role("button", name=f"Approve run/{RUN}").click()
+    expect(page.get_by_role("dialog")).to_contain_text("With your word the run begins by itself")
+    page.get_by_role("button", name="Approve", exact=True).click()
+    expect(page.locator(".said")).to_contain_text(f"Approved: run/{RUN}")
+    assert changes(console)[0].url.path.endswith(":approve")
+
+
+def specified(console: Opened, text: str) -> Page:
+    page = console.at("/submit")
+    page.get_by_label("Spec, in YAML or JSON").fill(text)
+    return page
+
+
+def test_a_spec_is_checked_with_its_price_before_it_is_submitted_once(console: Opened) -> None:
+    page = specified(console, "name: mine\ncluster: {name: c}\njob: {nodes: 2, script: a.py}\n")
+    expect(page.get_by_role("button", name="Submit")).to_be_disabled()
+    page.get_by_role("button", name="Check").click()
+    planned = page.get_by_role("region", name="What it would do")
+    for words in ("$44.28 an hour", "$22.14", "$177.12", SCRIPT):
+        expect(planned).to_contain_text(words)
+    page.get_by_role("button", name="Submit").click()
+    question = page.get_by_role("dialog", name="Submit mine?")
+    expect(question).to_contain_text("at most $177.12")
+    page.get_by_text("The same in a terminal").click()
+    command = page.get_by_label("Command", exact=True)
+    expect(command).to_contain_text("trainyard run submit - --idempotency-key ")
+    expect(command).to_contain_text("<<'END'")
+    said = command.inner_text()
+    page.get_by_role("button", name="Submit the run").dblclick()
+    expect(page.get_by_role("heading", name="llm-pretrain")).to_be_visible()
+    expect(page.locator(".said")).to_contain_text(f"Submitted {RUN}")
+    dry, real = changes(console)
+    assert (dry.url.query, real.url.query) == (b"dryrun=true", b"")
+    assert "idempotency-key" not in dry.headers
+    assert f"--idempotency-key {real.headers['idempotency-key']} <<" in said
+    wanted = {"name": "mine", "cluster": {"name": "c"}, "job": {"nodes": 2, "script": "a.py"}}
+    assert json.loads(dry.content) == json.loads(real.content) == wanted
+
+
+def test_a_text_that_was_changed_is_checked_again_first(console: Opened) -> None:
+    page = specified(console, "name: mine\njob: {nodes: 2}\n")
+    page.get_by_role("button", name="Check").click()
+    expect(page.get_by_role("button", name="Submit")).to_be_enabled()
+    page.get_by_label("Spec, in YAML or JSON").fill("name: mine\njob: {nodes: 3}\n")
+    expect(page.get_by_role("button", name="Submit")).to_be_disabled()
+    expect(page.get_by_role("region", name="What it would do")).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("name: wrong\njob: {nodes: 0}\n", ["The spec is not valid", "job.nodes", SCRIPT]),
+        ("name: a\nname: b\n", ["The spec is not YAML", "stands twice", "line 2"]),
+        ("job: {workdir: ./here}\n", ["The console uploads no directory", "job.workdir"]),
+    ],
+)
+def test_what_is_wrong_with_a_spec_is_said_by_field(
+    console: Opened, text: str, words: list[str]
+) -> None:
+    page = specified(console, text)
+    page.get_by_role("button", name="Check").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+    for one in words:
+        expect(page.locator("main")).to_contain_text(one)
+    expect(page.get_by_role("button", name="Submit")).to_be_disabled()
+
+
+def test_a_rerun_begins_with_the_spec_and_the_labels_of_now(console: Opened) -> None:
+    page = console.at(f"/runs/{RUN}")
+    page.get_by_role("link", name="Rerun").click()
+    expect(page.get_by_role("heading", name="Submit a run")).to_be_focused()
+    given = json.loads(page.get_by_label("Spec, in YAML or JSON").input_value())
+    run = console.scene.answers[f"GET /v1/runs/{RUN}"]
+    assert given == {**json.loads(run.model_dump_json(by_alias=True))["spec"], "labels": run.labels}
 
 
 def test_a_log_and_a_reason_show_their_markup(console: Opened) -> None:

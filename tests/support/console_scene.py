@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from tests.support import records as made
 
 from trainyard.domain import records
-from trainyard.http import cost_views, people, views
+from trainyard.http import approvals, cost_views, people, views
 from trainyard_contracts.events import RunSample
 from trainyard_contracts.people import Person
 
@@ -223,8 +223,7 @@ def totals() -> cost_views.CostTotals:
 
 
 def audit() -> people.AuditPage:
-    ann = Person(id="AIDA1", arn="arn:aws:iam::111122223333:user/ann", account="111122223333",
-                 name="ann", kind="user")  # fmt: skip
+    ann = person("ann")
     entries = [
         people.AuditEntryView.made(
             id=f"a{number}", at=at(60 * number), who=who, what=what, subject=subject, reason=reason,
@@ -237,6 +236,47 @@ def audit() -> people.AuditPage:
         ])
     ]  # fmt: skip
     return people.AuditPage.made(entries=entries, next_token=None)
+
+
+def person(name: str) -> Person:
+    arn = f"arn:aws:iam::111122223333:user/{name}"
+    return Person(id=f"AIDA{name}", arn=arn, account="111122223333", name=name, kind="user")
+
+
+def waiting() -> approvals.ApprovalPage:
+    """One that waits for its second word, and one that was denied."""
+    vote = approvals.VoteView.made(by=person("bob"), at=at(30), reason=SCRIPT)
+    found = [
+        approvals.ApprovalView.made(
+            id=f"apr-01jd000000000000000000000{number}-1", action="run.begin",
+            subject=f"run/{run}", run_id=run, because=SCRIPT, usd=usd, requester=person("ann"),
+            needed=2, approvers=[vote], denied=denied, state=state, created_at=at(0),
+            expires_at=at(90000), decided_at=None,
+        )
+        for number, (run, usd, denied, state) in enumerate([
+            (RUN, 812.5, None, "pending"), (ENDED, None, vote, "denied"),
+        ])
+    ]  # fmt: skip
+    return approvals.ApprovalPage.made(approvals=found, next_token=None)
+
+
+def plan() -> views.PlanView:
+    return views.PlanView(
+        operation="CreateCluster", request={"ClusterName": SCRIPT}, files={"job.sh": 812},
+        batch_script=f"#!/bin/bash\n# {SCRIPT}\n", hourly_usd=44.28, warnings=[SCRIPT],
+        backend="hyperpod", expected_usd=22.14, most_usd=177.12,
+    )  # fmt: skip
+
+
+def submitted(request: httpx.Request) -> Any:
+    """The plan of a dry run, a new run, or what is wrong with the spec."""
+    if b"wrong" in request.content:
+        error = {"field": "job.nodes", "message": f"must be 1 or more, not {SCRIPT}"}
+        problem = {"title": "The spec is not valid", "detail": "1 field is wrong", "status": 422}
+        return httpx.Response(422, json={**problem, "errors": [error]})
+    if request.url.query == b"dryrun=true":
+        return plan()
+    return httpx.Response(202, json={"id": RUN, "warnings": []})
 
 
 def answers() -> dict[str, Any]:
@@ -261,6 +301,8 @@ def answers() -> dict[str, Any]:
         "GET /v1/runs": page,
         "GET /v1/costs": totals(),
         "GET /v1/audit": audit(),
+        "GET /v1/approvals": waiting(),
+        "POST /v1/runs": submitted,
         **of_one,
         **of_clusters(),
     }

@@ -17,9 +17,12 @@ _KINDS = {
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
     ".txt": "text/plain; charset=utf-8",
+    ".yaml": "text/plain; charset=utf-8",
 }
 #: Addresses of pages; each is answered by index.html, whose script shows it.
-_PAGE = re.compile(r"/(?:(?:runs|clusters)(?:/[A-Za-z0-9._-]{1,128})?|cost|audit|submit|compare)?")
+_PAGE = re.compile(
+    r"/(?:(?:runs|clusters)(?:/[A-Za-z0-9._-]{1,128})?|approvals|cost|audit|submit|compare)?"
+)
 _IMPORT_MAP = re.compile(rb'<script type="importmap">(.*?)</script>', re.DOTALL)
 
 

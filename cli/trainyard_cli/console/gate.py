@@ -2,7 +2,8 @@
 
 Any page of the browser and any program of the machine can reach a port of loopback. So a request
 must name this very host (DNS rebinding), come from this very page (other origins, other ports) and
-carry the cookie that the link in the terminal was exchanged for.
+carry the cookie that the link in the terminal was exchanged for. A change is one of a short list,
+and has a header that no form of another page can send.
 """
 
 from __future__ import annotations
@@ -13,7 +14,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 
-METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+METHODS = ("GET", "POST", "DELETE")
+#: A form cannot send a header of its own, and a script of another origin has to ask first: in vain.
+OWN_HEADER = "x-trainyard-console"
+#: What the page may change. Whatever else the person may do is for the command line.
+_NAME = r"[A-Za-z0-9._-]{1,128}"
+_CHANGES = (
+    re.compile(r"POST /v1/runs"),
+    re.compile(rf"POST /v1/runs/{_NAME}:(?:cancel|resume|export)"),
+    re.compile(rf"POST /v1/clusters/{_NAME}/nodes/i-[0-9a-f]{{1,64}}:(?:replace|reboot)"),
+    re.compile(rf"DELETE /v1/clusters/{_NAME}"),
+    re.compile(rf"POST /v1/approvals/{_NAME}:(?:approve|deny)"),
+)
+_KEY = re.compile(r"[\x21-\x7e]{16,128}")
 #: What a browser says of a request that the page itself, or the person, has begun.
 _OWN_SITES = frozenset({"same-origin", "none"})
 #: Of a path: the API's own characters. Nothing in them can be read as another path.
@@ -82,6 +95,34 @@ def wrong_place(ours: Pass, headers: Mapping[str, str], method: str) -> Refusal 
     if method != "GET" and origin is None:
         return Refusal(403, "No page asked", f"origin: is missing; {ours.origin} is expected")
     return None
+
+
+def wrong_sender(headers: Mapping[str, str]) -> Refusal | None:
+    """Of what our own script did not send."""
+    if headers.get(OWN_HEADER) == "1":
+        return None
+    return Refusal(403, "No page asked", f"{OWN_HEADER}: is not 1, which our page sends")
+
+
+def wrong_change(method: str, target: str, headers: Mapping[str, str]) -> Refusal | None:
+    """Of a change that the page has no button for, or that its page did not send."""
+    if method == "GET":
+        return None
+    if wrong := wrong_sender(headers):
+        return wrong
+    path, _, query = target.partition("?")
+    if not any(one.fullmatch(f"{method} {path}") for one in _CHANGES):
+        detail = f"{method} {path}: is no change that the console makes"
+        return Refusal(403, "Not from the console", f"{detail}. Use `trainyard` in a terminal")
+    if not plans(query) and not _KEY.fullmatch(headers.get("idempotency-key", "")):
+        detail = "idempotency-key: must have 16 to 128 visible characters"
+        return Refusal(400, "No key", detail)
+    return None
+
+
+def plans(query: str) -> bool:
+    """Whether nothing is changed: the API answers with its plan."""
+    return query == "dryrun=true"
 
 
 def wrong_call(method: str, target: str) -> Refusal | None:

@@ -15,11 +15,12 @@ from urllib.parse import parse_qs
 import httpx
 
 from trainyard_sdk.connection import Connection
-from trainyard_sdk.problems import Refused, Unreachable
+from trainyard_sdk.problems import InvalidInput, Refused, Unreachable
 from trainyard_sdk.signing import SigV4
 
-from . import files, gate
+from . import drafts, files, gate
 from .gate import Pass, Refusal
+from .once import Once, OtherChange
 
 #: What goes on to the API, and what of its answer goes back.
 _ASKED = ("content-type", "if-match", "if-none-match", "idempotency-key")
@@ -62,6 +63,7 @@ class Console(ThreadingHTTPServer):
             ) from error
         self.ours = Pass(self.server_port)
         self.files = files.read()
+        self.once = Once()
         self.connection = connection
 
     @property
@@ -112,6 +114,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(Refusal(401, "The console does not know this browser", detail))
         elif path.startswith("/v1/"):
             self._call(headers, content)
+        elif (self.command, path) == ("POST", "/spec.json"):
+            self._spec(headers, content)
         else:
             self._file(path, headers.get("if-none-match"))
 
@@ -131,7 +135,8 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "GET":
             self._refuse(Refusal(405, "Not this method", "method: pages are read with GET"))
         elif path == "/context.json":
-            body = json.dumps({"apiUrl": self.server.connection.api_url}).encode()
+            found_at = self.server.connection
+            body = json.dumps({"apiUrl": found_at.api_url, "region": found_at.region}).encode()
             self._send(200, body, "application/json", {})
         elif found is None:
             self._refuse(Refusal(404, "No such page", "path: is no page of the console"))
@@ -141,13 +146,16 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(304 if same else 200, b"" if same else found.content, found.kind, fresh)
 
     def _call(self, headers: Mapping[str, str], content: bytes) -> None:
-        if wrong := gate.wrong_call(self.command, self.path):
+        wrong = gate.wrong_call(self.command, self.path) or gate.wrong_change(
+            self.command, self.path, headers
+        )
+        if wrong:
             self._refuse(wrong)
             return
-        asked = {name: headers[name] for name in _ASKED if name in headers}
-        url = self.server.connection.api_url + self.path
         try:
-            found = self.server.api.request(self.command, url, content=content, headers=asked)
+            found = self._answered(headers, content)
+        except OtherChange:
+            self._refuse(Refusal(409, "The key was used", "idempotency-key: is of another change"))
         except Refused as error:
             self._refuse(Refusal(401, error.title, f"{error.detail}. {error.next_step}"))
         except httpx.HTTPError as error:
@@ -159,6 +167,31 @@ class _Handler(BaseHTTPRequestHandler):
             # What is no JSON is never a page: a browser shows it as text.
             shown = kind if kind in _JSON else "text/plain; charset=utf-8"
             self._send(found.status_code, found.content, shown, known)
+
+    def _spec(self, headers: Mapping[str, str], content: bytes) -> None:
+        """What the page's text says, as JSON; nothing is sent on."""
+        if wrong := gate.wrong_sender(headers):
+            self._refuse(wrong)
+            return
+        try:
+            spec = drafts.run_spec(content, self.server.connection)
+        except InvalidInput as error:
+            self._refuse(Refusal(422, error.title, f"{error.detail}. {error.next_step}"))
+        else:
+            self._send(200, json.dumps({"spec": spec}).encode(), "application/json", {})
+
+    def _answered(self, headers: Mapping[str, str], content: bytes) -> httpx.Response:
+        """By the API; a change that came before has the answer that it had."""
+        asked = {name: headers[name] for name in _ASKED if name in headers}
+        url = self.server.connection.api_url + self.path
+
+        def make() -> httpx.Response:
+            return self.server.api.request(self.command, url, content=content, headers=asked)
+
+        key = headers.get("idempotency-key")
+        if self.command == "GET" or key is None:
+            return make()
+        return self.server.once.made(key, (self.command, self.path, content), make)
 
     def _refuse(self, why: Refusal) -> None:
         """The connection ends: a body that was not read would be the next request."""

@@ -22,7 +22,7 @@ _ID = re.compile(r"[0-9a-f]{64}")
 
 def anchored(spec: Mapping[str, Any], file: str) -> dict[str, Any]:
     """The spec of a file, with a path of `job.workdir` that means the same anywhere."""
-    given = _given(spec)
+    given = directory_of(spec)
     if given is None:
         return dict(spec)
     base = Path() if file == "-" else Path(file).parent
@@ -31,7 +31,7 @@ def anchored(spec: Mapping[str, Any], file: str) -> dict[str, Any]:
 
 def as_uploaded(spec: Mapping[str, Any]) -> dict[str, Any]:
     """For a look at the rest of the spec: its directory is taken for one that is up."""
-    return dict(spec) if _given(spec) is None else with_workdir(spec, "0" * 64)
+    return dict(spec) if directory_of(spec) is None else with_workdir(spec, "0" * 64)
 
 
 def with_workdir(spec: Mapping[str, Any], workdir: str) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def packed_workdir(spec: Mapping[str, Any], *, shown: Shown) -> Packed | None:
 
     Raises InvalidInput.
     """
-    given = _given(spec)
+    given = directory_of(spec)
     if given is None:
         return None
     if spec["job"].get("git") is not None:
@@ -110,7 +110,8 @@ def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
     return fnmatchcase(parts[0], pattern[0]) and _fits(parts[1:], pattern[1:])
 
 
-def _given(spec: Mapping[str, Any]) -> str | None:
+def directory_of(spec: Mapping[str, Any]) -> str | None:
+    """The path that it names; None for the id of an upload, or nothing."""
     job = spec.get("job")
     given = job.get("workdir") if isinstance(job, dict) else None
     return given if isinstance(given, str) and not _ID.fullmatch(given) else None

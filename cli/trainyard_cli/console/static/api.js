@@ -20,6 +20,8 @@ export class Problem extends Error {
     super([answer.detail || answer.title || `HTTP ${status}`, ...fields].join("\n"));
     this.status = status;
     this.title = answer.title || "The call failed";
+    this.detail = answer.detail || "";
+    this.fields = answer.errors || [];
     this.retryAfter = retryAfter;
   }
 }
@@ -40,13 +42,14 @@ export async function call(method, path, { body, headers = {}, signal: stop } = 
   const before = method === "GET" ? kept.get(path) : null;
   const given = { ...headers };
   if (before) given["if-none-match"] = before.etag;
-  if (body !== undefined) given["content-type"] = "application/json";
+  const text = typeof body === "string";
+  if (body !== undefined) given["content-type"] = text ? "text/plain" : "application/json";
   let answer;
   try {
     answer = await fetch(path, {
       method,
       headers: given,
-      body: body === undefined ? undefined : JSON.stringify(body),
+      body: body === undefined || text ? body : JSON.stringify(body),
       signal: stop,
       redirect: "error",
     });
@@ -74,6 +77,23 @@ export async function call(method, path, { body, headers = {}, signal: stop } = 
     if (kept.size > 64) kept.delete(kept.keys().next().value);
   }
   return value;
+}
+
+// The state that the page saw last, as the API names it.
+export const etagOf = (path) => kept.get(path)?.etag;
+
+// Counts what the page has changed: what is shown is read anew then.
+export const changes = signal(0);
+
+// A change. The header is one that no form of another page can send; the key makes it one change,
+// however often it is sent.
+export async function change(method, path, { body, key, etag } = {}) {
+  const headers = { "x-trainyard-console": "1" };
+  if (key) headers["idempotency-key"] = key;
+  if (etag) headers["if-match"] = etag;
+  const answer = await call(method, path, { body, headers });
+  if (key) changes.value += 1;
+  return answer;
 }
 
 export const get = (path, given = {}, options) => call("GET", path + query(given), options);

@@ -3,18 +3,28 @@ import { render } from "preact";
 import { computed } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { html } from "./html.js";
-import { call, trouble } from "./api.js";
+import { trouble } from "./api.js";
+import { Asked, Said } from "./ask.js";
 import { place } from "./route.js";
+import { context } from "./shell.js";
 import { Empty, Title } from "./ui.js";
+import { Approvals } from "./pages/approvals.js";
 import { Audit } from "./pages/audit.js";
 import { Cluster, Clusters } from "./pages/clusters.js";
 import { Compare } from "./pages/compare.js";
 import { Costs } from "./pages/cost.js";
 import { Run } from "./pages/run.js";
 import { Runs } from "./pages/runs.js";
+import { Submit } from "./pages/submit.js";
 
-const pages = [["runs", "Runs"], ["clusters", "Clusters"], ["cost", "Cost"], ["audit", "Audit"]];
-const views = { runs: Runs, clusters: Clusters, cost: Costs, audit: Audit, compare: Compare };
+const pages = [
+  ["runs", "Runs"], ["clusters", "Clusters"], ["approvals", "Approvals"], ["cost", "Cost"],
+  ["audit", "Audit"], ["submit", "Submit"],
+];
+const views = {
+  runs: Runs, clusters: Clusters, approvals: Approvals, cost: Costs, audit: Audit,
+  submit: Submit, compare: Compare,
+};
 
 const view = computed(() => {
   const [, first = "", second] = place.value.path.split("/").map(decodeURIComponent);
@@ -44,7 +54,7 @@ function named(api) {
 function Connection() {
   const [api, found] = useState("");
   useEffect(() => {
-    call("GET", "/context.json").then((one) => found(one.apiUrl)).catch(() => {});
+    context().then((one) => found(one.apiUrl)).catch(() => {});
   }, []);
   const wrong = trouble.value;
   return html`<span class="connection ${wrong ? "bad" : "good"}" role="status" title=${api}>
@@ -74,7 +84,7 @@ function App() {
       <nav aria-label="Pages">${pages.map(([id, name]) => html`<a href=${`/${id}`}
         aria-current=${id === first ? "page" : undefined}>${name}</a>`)}</nav>
       <${Connection} /><${Theme} /></header>
-    <main id="main" tabindex="-1"><${Page} /></main>`;
+    <main id="main" tabindex="-1"><${Said} /><${Page} /></main><${Asked} />`;
 }
 
 render(html`<${App} />`, document.getElementById("app"));

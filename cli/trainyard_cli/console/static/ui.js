@@ -1,7 +1,7 @@
 // Small parts that all pages share.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { html } from "./html.js";
-import { poll } from "./api.js";
+import { changes, poll } from "./api.js";
 import { tone } from "./format.js";
 import { arriving, set } from "./route.js";
 
@@ -57,6 +57,7 @@ export const Choice = ({ name, value, label, options, empty = "All" }) =>
 // What `read` answers, again and again while the page is seen. [value, error]
 export function useLive(read, inputs, every) {
   const [state, change] = useState([null, null]);
+  const made = changes.value;
   useEffect(() => {
     change(([value]) => [value, null]);
     return poll(async (stop) => {
@@ -70,7 +71,7 @@ export function useLive(read, inputs, every) {
         throw error;
       }
     }, every);
-  }, inputs);
+  }, [...inputs, made]);
   return state;
 }
 

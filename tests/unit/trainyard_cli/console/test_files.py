@@ -17,7 +17,8 @@ LOCK = json.loads((ROOT / "requirements/console.json").read_text())
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/runs", "/runs/run-1", "/clusters/shared", "/cost", "/submit", "/compare"]
+    "path",
+    ["/", "/runs", "/runs/run-1", "/clusters/c", "/approvals", "/cost", "/submit", "/compare"],
 )
 def test_an_address_of_a_page_leads_to_the_page(path: str) -> None:
     assert FOUND.get(path) is FOUND.by_path["/static/index.html"]

@@ -6,10 +6,13 @@ import pytest
 
 from trainyard_cli.console.gate import (
     MOST_BODY_BYTES,
+    OWN_HEADER,
     Pass,
     Refusal,
     body_length,
+    plans,
     wrong_call,
+    wrong_change,
     wrong_place,
 )
 
@@ -112,11 +115,77 @@ def test_what_could_be_another_path_or_host_is_refused(target: str) -> None:
     assert found.status == 400
 
 
-@pytest.mark.parametrize("method", ["HEAD", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "get"])
+@pytest.mark.parametrize(
+    "method", ["HEAD", "OPTIONS", "PUT", "PATCH", "TRACE", "CONNECT", "PROPFIND", "get"]
+)
 def test_other_methods_are_refused(method: str) -> None:
     found = wrong_call(method, "/v1/runs")
     assert found is not None
     assert found.status == 405
+
+
+SENT = {OWN_HEADER: "1", "idempotency-key": "k" * 36}
+OURS_TO_CHANGE = (
+    "POST /v1/runs",
+    "POST /v1/runs/run-1:cancel?reason=a+b",
+    "POST /v1/runs/run-1:resume",
+    "POST /v1/runs/run-1:export",
+    "POST /v1/clusters/c-1/nodes/i-0a1:replace",
+    "POST /v1/clusters/c-1/nodes/i-0a1:reboot",
+    "DELETE /v1/clusters/c-1?force=true",
+    "POST /v1/approvals/apr-1-1:approve",
+    "POST /v1/approvals/apr-1-1:deny",
+)
+
+
+@pytest.mark.parametrize("change", OURS_TO_CHANGE)
+def test_what_the_page_has_a_button_for_may_be_changed(change: str) -> None:
+    method, target = change.split()
+    assert wrong_change(method, target, SENT) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DELETE /v1/runs/run-1", "DELETE /v1/filesystems/f", "DELETE /v1/clusters/c/nodes",
+        "DELETE /v1/schedules/s", "POST /v1/clusters", "POST /v1/clusters/c:stop",
+        "POST /v1/clusters:adopt", "POST /v1/runs/run-1:share", "POST /v1/runs/run-1:transfer",
+        "POST /v1/runs/a/b:cancel", "POST /v1/runs/:cancel", "POST /v1/uploads",
+        "POST /v1/clusters/c/nodes/j:reboot", "POST /v1/approvals/a:approve/x", "POST /v1/runs/",
+        "DELETE /v1/clusters/", "POST /v1/RUNS", "post /v1/runs",
+    ],
+)  # fmt: skip
+def test_no_other_change_is_signed(change: str) -> None:
+    method, target = change.split()
+    found = wrong_change(method, target, SENT)
+    assert found is not None
+    assert (found.status, target in found.detail) == (403, True)
+
+
+@pytest.mark.parametrize("change", OURS_TO_CHANGE)
+@pytest.mark.parametrize("value", [None, "", "0", "1, 1"])
+def test_a_change_has_the_header_that_no_form_can_send(change: str, value: str | None) -> None:
+    method, target = change.split()
+    given = {**SENT, OWN_HEADER: value or ""}
+    if value is None:
+        given.pop(OWN_HEADER)
+    found = wrong_change(method, target, given)
+    assert found is not None
+    assert (found.status, OWN_HEADER in found.detail) == (403, True)
+
+
+@pytest.mark.parametrize("key", ["", "short", "k" * 129, "k" * 20 + " ", "k" * 20 + "\n", "é" * 20])
+def test_a_change_has_a_key_of_its_own(key: str) -> None:
+    found = wrong_change("POST", "/v1/runs", {**SENT, "idempotency-key": key})
+    assert found is not None
+    assert (found.status, "idempotency-key" in found.detail) == (400, True)
+
+
+def test_a_plan_needs_no_key_and_reading_needs_nothing() -> None:
+    assert wrong_change("POST", "/v1/runs?dryrun=true", {OWN_HEADER: "1"}) is None
+    assert wrong_change("GET", "/v1/filesystems", {}) is None
+    for query in ("", "dryrun=false", "dryrun=true&dryrun=false", "a=b&dryrun=true"):
+        assert not plans(query)
 
 
 def test_a_target_may_not_be_endless() -> None:

@@ -18,6 +18,7 @@ from trainyard_sdk.connection import Connection
 from trainyard_sdk.problems import Unreachable
 
 pytestmark = pytest.mark.real
+KEY = "0a1b2c3d-0000-4000-8000-000000000001"
 LOCAL = {
     "endpoint": "http://127.0.0.1:9",
     "apiUrl": "http://127.0.0.1:9",
@@ -120,14 +121,14 @@ def test_the_signature_is_one_that_the_api_takes(api: FakeApi) -> None:
     api.answers |= {"POST /v1/runs": (202, {"id": RUN})}
     with serving(Console(Connection.find())) as server:
         origin = {"origin": server.ours.origin}
-        sent = {**origin, "idempotency-key": "k1"}
+        sent = {**origin, "idempotency-key": KEY, "x-trainyard-console": "1"}
         answer = browser(server).post("/v1/runs?dryrun=true", json={"name": "a"}, headers=sent)
     assert (answer.status_code, answer.json()) == (202, {"id": RUN})
     (asked,) = api.calls("POST /v1/runs")
     assert json.loads(asked["body"]) == {"name": "a"}
     assert {name.lower(): value for name, value in asked["headers"].items()}[
         "idempotency-key"
-    ] == "k1"
+    ] == KEY
 
 
 def test_an_etag_goes_both_ways(server: Console) -> None:
@@ -159,6 +160,42 @@ def test_a_form_of_another_page_changes_nothing(server: Console, scene: Scene) -
     client = browser(server)
     for headers in ({}, {"origin": "null"}, {"origin": "https://evil.example"}):
         assert client.post(f"/v1/runs/{RUN}:cancel", headers=headers).status_code == 403
+    assert scene.requests == []
+
+
+def test_a_change_without_our_header_or_of_another_kind_is_not_signed(
+    server: Console, scene: Scene
+) -> None:
+    client, origin = browser(server), {"origin": server.ours.origin}
+    ours = {**origin, "x-trainyard-console": "1", "idempotency-key": KEY}
+    assert client.post(f"/v1/runs/{RUN}:cancel", headers=origin).status_code == 403
+    assert client.delete("/v1/filesystems/data", headers=ours).status_code == 403
+    assert client.put("/v1/clusters/demo-1", headers=ours).status_code == 405
+    assert scene.requests == []
+
+
+def test_a_change_that_is_sent_twice_is_made_once(server: Console, scene: Scene) -> None:
+    path = f"/v1/runs/{RUN}:cancel"
+    scene.answers[f"POST {path}"] = httpx.Response(202, json={"id": RUN})
+    client = browser(server)
+    ours = {"origin": server.ours.origin, "x-trainyard-console": "1", "idempotency-key": KEY}
+    found = [client.post(path, headers=ours) for _ in range(2)]
+    assert [(one.status_code, one.json()) for one in found] == [(202, {"id": RUN})] * 2
+    assert client.post(f"/v1/runs/{RUN}:export", headers=ours).status_code == 409
+    (asked,) = scene.requests
+    assert asked.headers["idempotency-key"] == KEY
+
+
+def test_a_text_becomes_a_spec_for_our_own_page_alone(server: Console, scene: Scene) -> None:
+    client, origin = browser(server), {"origin": server.ours.origin}
+    ours = {**origin, "x-trainyard-console": "1"}
+    found = client.post("/spec.json", content="job:\n  nodes: 2\n", headers=ours)
+    assert (found.status_code, found.json()) == (200, {"spec": {"job": {"nodes": 2}}})
+    wrong = client.post("/spec.json", content="a: [", headers=ours)
+    assert (wrong.status_code, wrong.json()["title"]) == (422, "The spec is not YAML")
+    assert "trainyard.yaml" in wrong.json()["detail"]
+    assert client.post("/spec.json", content="a: 1", headers=origin).status_code == 403
+    assert client.get("/spec.json").status_code == 404
     assert scene.requests == []
 
 

@@ -1,7 +1,9 @@
 // All clusters, and one: how far it is, its nodes, what it costs.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { html } from "../html.js";
+import { reboot, remove, replace } from "../actions.js";
 import { all, get, segment } from "../api.js";
+import { ask } from "../ask.js";
 import { ago, duration, moment, number, usd, who } from "../format.js";
 import { params, set } from "../route.js";
 import {
@@ -57,6 +59,7 @@ const steps = [
   ["Ready for runs", (one) => one.readyAt],
 ];
 const order = ["Pending", "Creating", "InService", "Ready", "Updating", "Stopped"];
+const leaving = ["Deleting", "Deleted"];
 const reached = (one, status) => order.indexOf(one.status) >= order.indexOf(status);
 
 export function Cluster({ name }) {
@@ -72,7 +75,10 @@ export function Cluster({ name }) {
   const failed = found.status === "Failed";
   return html`<header class="head"><div><${Title}>${found.name}<//>
       <p class="quiet">${found.spec.backend || "hyperpod"} · ${who(found.createdBy)} · created
-        ${" "}${ago(found.createdAt)}</p></div><${Status} value=${found.status} /></header>
+        ${" "}${ago(found.createdAt)}</p></div>
+      ${!leaving.includes(found.status) && html`<button type="button"
+        onClick=${() => ask(remove(found, nodes, cost))}>Delete</button>`}
+      <${Status} value=${found.status} /></header>
     <${Trouble} error=${error} />
     ${found.problem && html`<div class="trouble"><strong>${found.problem.title}</strong>
       <pre>${found.problem.detail}</pre><p>${found.problem.nextStep}</p></div>`}
@@ -88,7 +94,7 @@ export function Cluster({ name }) {
     <h2>Nodes</h2><${Trouble} error=${nodesError} />
     ${!nodes && !nodesError && html`<${Loading} />`}
     ${nodes && !nodes.length && html`<${Empty} title="No node yet" />`}
-    ${nodes?.length > 0 && html`<${Nodes} nodes=${nodes} />`}
+    ${nodes?.length > 0 && html`<${Nodes} nodes=${nodes} cluster=${found.name} />`}
     ${cost?.runs.length > 0 && html`<h2>Runs that used it</h2><${Scroll}><table><thead><tr>
       <th>Run</th><th class="number">Cost</th></tr></thead><tbody>${cost.runs.map((one) => html`<tr>
         <td><a href=${`/runs/${one.runId}`}>${one.runId}</a></td>
@@ -173,7 +179,7 @@ const gpu = (one) =>
     ? one.gpus.reduce((sum, each) => sum + (each.utilizationPercent || 0), 0) / one.gpus.length
     : null;
 
-function Nodes({ nodes }) {
+function Nodes({ nodes, cluster }) {
   const text = (params.value.get("node") || "").toLowerCase();
   const [chosen, choose] = useState("");
   const found = nodes.filter((node) => (!chosen || node.instanceId === chosen) && (!text ||
@@ -186,7 +192,8 @@ function Nodes({ nodes }) {
       <span class="quiet">${Math.min(found.length, mostListed)} of ${nodes.length}</span></form>
     <${Scroll} label="Nodes"><table><thead><tr><th>Node</th><th>Group</th><th>State</th>
       <th>Slurm</th><th>Agent</th><th class="number">Heard</th><th class="number">CPU</th>
-      <th class="number">Memory</th><th class="number">GPU</th><th>Instance</th></tr></thead>
+      <th class="number">Memory</th><th class="number">GPU</th><th>Instance</th><th>Change</th>
+      </tr></thead>
       <tbody>${found.slice(0, mostListed).map((node) => html`<tr key=${node.instanceId}>
         <td>${node.name || "–"}</td><td>${node.group}</td>
         <td><span class="status ${mood(node)}"><i aria-hidden="true"></i>${node.status}</span>
@@ -197,5 +204,8 @@ function Nodes({ nodes }) {
         <td class="number">${percent(memory(node.sample))}</td>
         <td class="number">${percent(gpu(node.sample))}</td>
         <td><code>${node.instanceId}</code><div class="reason">${node.instanceType}</div></td>
-        </tr>`)}</tbody></table><//>`;
+        <td><span class="acts">${[["Replace", replace], ["Reboot", reboot]].map(([words, about]) =>
+          html`<button type="button" class="small" onClick=${() => ask(about(cluster, node))}
+            aria-label=${`${words} ${node.name || node.instanceId}`}>${words}</button>`)}</span>
+        </td></tr>`)}</tbody></table><//>`;
 }

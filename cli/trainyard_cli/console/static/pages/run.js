@@ -1,7 +1,9 @@
 // One run: what happened and why, how it trained, what it printed, what it cost and what is left.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { html } from "../html.js";
-import { all, get, poll, query, segment } from "../api.js";
+import { ofRun } from "../actions.js";
+import { changes, get, poll, segment } from "../api.js";
+import { ask } from "../ask.js";
 import { Chart } from "../chart.js";
 import { ago, bytes, duration, moment, number, over, time, usd, who } from "../format.js";
 import { params, set } from "../route.js";
@@ -39,6 +41,7 @@ const due = (last, seconds) => Date.now() - last >= seconds * 1000;
 // changed, nothing else is asked before its own time has come.
 function useRun(id) {
   const [found, change] = useState({});
+  const made = changes.value;
   useEffect(() => {
     const path = `/v1/runs/${segment(id)}`;
     const read = timeline(`${path}/events`);
@@ -75,7 +78,7 @@ function useRun(id) {
       });
       return over(run.status) ? false : undefined;
     });
-  }, [id]);
+  }, [id, made]);
   return found;
 }
 
@@ -111,6 +114,9 @@ export function Run({ id }) {
       <${Title}>${run.name || run.id}<//>
       <p class="quiet">${run.name && html`<code>${run.id}</code> · `}${who(run.createdBy)} ·
         submitted ${ago(run.createdAt)}</p></div>
+      <span class="acts">${ofRun(run).map(([words, about]) => html`<button type="button"
+        onClick=${() => ask(about(run))}>${words}</button>`)}
+        <a class="button" href=${`/submit?run=${run.id}`}>Rerun</a></span>
       <${Status} value=${run.status} /></header>
     ${run.problem
       ? html`<div class="trouble"><strong>${run.problem.title}</strong>

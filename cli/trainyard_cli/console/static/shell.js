@@ -1,0 +1,34 @@
+// The same in a terminal: what a person would type there.
+import { call, query } from "./api.js";
+
+export const quoted = (text) =>
+  /^[A-Za-z0-9_./:@%+=,-]+$/.test(text) ? text : `'${String(text).replaceAll("'", "'\\''")}'`;
+
+// Text for standard input; its end is a line that is not in it.
+export function heredoc(text) {
+  let end = "END";
+  while (text.split("\n").includes(end)) end += "_";
+  return ` <<'${end}'\n${text}${text.endsWith("\n") ? "" : "\n"}${end}`;
+}
+
+export const cliLine = (words) => `trainyard ${words.map(quoted).join(" ")}`;
+
+export const target = (of) => of.path + query(of.query || {});
+
+const user = '"$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY"';
+const session = '"x-amz-security-token: $AWS_SESSION_TOKEN"';
+
+export function curlLine(context, method, path, { body, key } = {}) {
+  const parts = [
+    `curl --aws-sigv4 aws:amz:${context.region}:execute-api --user ${user}`,
+    `-H ${session}`,
+    ...(key ? [`-H ${quoted(`idempotency-key: ${key}`)}`] : []),
+    ...(body === undefined ? [`-X ${method}`] : ["-H 'content-type: application/json' -d @-"]),
+    quoted(context.apiUrl + path),
+  ];
+  return parts.join(" \\\n  ") + (body === undefined ? "" : heredoc(JSON.stringify(body)));
+}
+
+// Which API the proxy speaks to; asked once.
+let found;
+export const context = () => (found ||= call("GET", "/context.json"));
