@@ -287,6 +287,7 @@ class AuditEntryView(Answer):
             "schedule.pause",
             "schedule.resume",
             "schedule.delete",
+            "slack.refused",
         ]
     ]
     detail: str = ""

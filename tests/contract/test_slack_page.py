@@ -24,7 +24,7 @@ def fence(language: str) -> str:
     return textwrap.dedent(found)
 
 
-def test_the_manifest_keeps_the_limits_of_slacks_schema_and_asks_for_one_scope() -> None:
+def test_the_manifest_keeps_the_limits_of_slacks_schema_and_asks_for_two_scopes() -> None:
     manifest: dict[str, Any] = yaml.safe_load(fence("yaml"))
     shown = manifest["display_information"]
     assert len(shown["name"]) <= 35
@@ -32,7 +32,7 @@ def test_the_manifest_keeps_the_limits_of_slacks_schema_and_asks_for_one_scope()
     (command,) = manifest["features"]["slash_commands"]
     assert re.fullmatch(r"/\S{1,31}", command["command"])
     assert command["should_escape"] is True
-    assert manifest["oauth_config"] == {"scopes": {"bot": ["commands"]}}
+    assert manifest["oauth_config"] == {"scopes": {"bot": ["commands", "chat:write"]}}
 
 
 def test_the_manifest_leads_to_the_routes_of_the_template() -> None:

@@ -347,7 +347,7 @@ def test_every_function_has_a_role_and_a_log_group_of_its_own() -> None:
     functions = _of_type("AWS::Serverless::Function").values()
     roles = [function["Role"]["Fn::GetAtt"][0] for function in functions]
     groups = [function["LoggingConfig"]["LogGroup"]["Ref"] for function in functions]
-    assert len(set(roles)) == len(set(groups)) == len(roles) == 6
+    assert len(set(roles)) == len(set(groups)) == len(roles) == 7
     for role, group in zip(roles, groups, strict=True):
         (own,) = [s for s in _policies_of(role) if s["Sid"] == "OwnLog"]
         assert own["Resource"] == {"Fn::Sub": f"${{{group}.Arn}}"}
@@ -441,9 +441,15 @@ def test_no_deployment_is_tagged_with_the_name_of_another_stack() -> None:
 
 def test_nothing_of_slack_is_there_unless_its_signing_secret_is_named() -> None:
     named = {name for name in RESOURCES if name.startswith("Slack")}
-    assert len(named) == 7
+    of_runs = {name for name in named if name.startswith("SlackRuns")}
+    assert (len(named), len(of_runs)) == (11, 4)
     for name in named:
-        assert RESOURCES[name]["Condition"] == "HasSlack", name
+        condition = "HasSlackRuns" if name in of_runs else "HasSlack"
+        assert RESOURCES[name]["Condition"] == condition, name
+    needs = TEMPLATE["Conditions"]["HasSlackRuns"]["Fn::And"]
+    assert {"Condition": "HasSlack"} in needs
+    assert len(needs) == 3
+    assert TEMPLATE["Parameters"]["SlackChannel"]["Default"] == ""
     assert TEMPLATE["Parameters"]["SlackSigningSecretArn"]["Default"] == ""
     whole = json.dumps(
         {name: one for name, one in RESOURCES.items() if name not in named}
@@ -460,6 +466,19 @@ def test_what_slack_waits_for_reads_one_secret_and_sends_events_of_slack_alone()
     may = [s for role in ("NodeBoundary",) for s in _boundary(role)]
     sources = [s["Condition"] for s in may if "events:PutEvents" in _list(s["Action"])]
     assert sources == [{"StringEquals": {"events:source": "trainyard.agent"}}]
+
+
+def test_what_shows_runs_in_slack_changes_no_run() -> None:
+    statements = {s["Sid"]: s for s in _policies_of("SlackRunsRole")}
+    assert sorted(statements) == ["BotToken", "OwnLog", "People", "ReadTable", "WhatWasShown"]
+    assert statements["BotToken"]["Resource"] == {"Ref": "SlackBotTokenArn"}
+    assert set(_list(statements["WhatWasShown"]["Action"])) == {
+        "dynamodb:PutItem",
+        "dynamodb:UpdateItem",
+    }
+    assert statements["WhatWasShown"]["Condition"] == {
+        "ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["slack#*", "audit#*", "audit-id#*"]}
+    }
 
 
 def _boundary(name: str) -> list[dict[str, Any]]:

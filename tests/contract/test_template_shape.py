@@ -62,7 +62,7 @@ def test_every_setting_of_the_functions_is_given(translated: dict[str, Any]) -> 
         for r in translated["Resources"].values()
         if r["Type"] == "AWS::Lambda::Function"
     ]
-    assert len(functions) == 6
+    assert len(functions) == 7
     for function in functions:
         assert set(function["Environment"]["Variables"]) >= SETTINGS
 
@@ -84,6 +84,7 @@ def test_functions_stop_before_their_callers_give_up() -> None:
         "SweepFunction": 60,
         "SlackFunction": 5,
         "SlackWorkerFunction": 30,
+        "SlackRunsFunction": 40,
     }
 
 
@@ -221,7 +222,11 @@ def test_facts_come_from_agents_on_our_bus_and_from_aws_on_the_default_bus(
     ]
     ours = [one["EventPattern"] for one in rules if one.get("EventBusName") == {"Ref": "Bus"}]
     aws = [one["EventPattern"] for one in rules if "EventBusName" not in one]
-    assert ours == [{"source": ["trainyard.agent"]}, {"source": ["trainyard.slack"]}]
+    of_runs = {
+        "source": ["trainyard"],
+        "detail-type": [{"prefix": "run."}, {"prefix": "approval."}],
+    }
+    assert ours == [{"source": ["trainyard.agent"]}, of_runs, {"source": ["trainyard.slack"]}]
     assert sorted(aws, key=str) == [
         {
             "source": ["aws.cloudformation"],
@@ -243,14 +248,18 @@ def test_facts_come_from_agents_on_our_bus_and_from_aws_on_the_default_bus(
     ]
 
 
-def test_the_sweep_runs_each_minute(translated: dict[str, Any]) -> None:
-    (schedule,) = [
+def test_the_sweep_runs_each_minute_and_so_does_what_shows_runs_in_slack(
+    translated: dict[str, Any],
+) -> None:
+    sweep, slack = [
         r["Properties"]
         for r in translated["Resources"].values()
         if r["Type"] == "AWS::Scheduler::Schedule"
     ]
-    assert schedule["ScheduleExpression"] == "rate(1 minute)"
-    assert schedule["Target"]["Arn"] == {"Fn::GetAtt": ["SweepFunction", "Arn"]}
+    for schedule in (sweep, slack):
+        assert schedule["ScheduleExpression"] == "rate(1 minute)"
+    assert sweep["Target"]["Arn"] == {"Fn::GetAtt": ["SweepFunction", "Arn"]}
+    assert slack["Target"]["Arn"] == {"Fn::GetAtt": ["SlackRunsFunction", "Arn"]}
 
 
 def test_names_in_one_account_never_clash_between_two_stages(translated: dict[str, Any]) -> None:
@@ -297,6 +306,9 @@ def test_every_parameter_has_a_default_and_a_description() -> None:
         "SlackSigningSecretArn",
         "SlackPeopleArn",
         "SlackHooks",
+        "SlackChannel",
+        "SlackBotTokenArn",
+        "SlackApi",
     }
     assert all(
         {"Default", "Description"} <= set(parameter)
@@ -319,6 +331,8 @@ def test_every_parameter_has_a_default_and_a_description() -> None:
             ["", "arn:aws:secretsmanager:eu-west-1:111122223333:secret:slack-aBcDeF"],
             ["slack", "arn:aws:ssm:eu-west-1:111122223333:parameter/slack"],
         ),
+        ("SlackChannel", ["", "C0123ABCDEF", "G0123ABCDEF"], ["#runs", "runs", "U0123ABCDEF"]),
+        ("SlackApi", ["https://slack.com/api/"], ["", "https://slack.com/api", "ftp://x/"]),
         ("SlackHooks", ["https://hooks.slack.com/"], ["", "https://hooks.slack.com", "ftp://x/"]),
     ],
 )

@@ -21,7 +21,16 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 from tests.support.repository import ROOT
-from tests.support.slack import SECRET, WHO, LocalSlack, click, command, local_slack, signed
+from tests.support.slack import (
+    SECRET,
+    TOKEN,
+    WHO,
+    LocalSlack,
+    click,
+    command,
+    local_slack,
+    signed,
+)
 from tests.support.slack_chat import buttons_of, words
 from tests.support.spec_parts import cluster_spec
 from tests.support.system import ENDED, eventually, light_job
@@ -38,6 +47,8 @@ PARAMETERS = {
     "Admins": f"arn:aws:iam::{ACCOUNT}:user/local,arn:aws:iam::{ACCOUNT}:role/lead",
     "SlackSigningSecretArn": f"{_SECRET}slack-signing",
     "SlackPeopleArn": f"{_SECRET}slack-people",
+    "SlackBotTokenArn": f"{_SECRET}slack-token",
+    "SlackChannel": "C0123ABCDEF",
 }
 
 
@@ -52,9 +63,11 @@ def slack() -> Iterator[LocalSlack]:
 def state_dir(tmp_path_factory: pytest.TempPathFactory, slack: LocalSlack) -> Iterator[Path]:
     """Of a local cloud whose owner and whose role `lead` are the admins."""
     found = tmp_path_factory.mktemp("people")
-    control.up(found, 0, ROOT / "template.yaml", {**PARAMETERS, "SlackHooks": slack.url})
+    addresses = {"SlackHooks": slack.url, "SlackApi": slack.api}
+    control.up(found, 0, ROOT / "template.yaml", {**PARAMETERS, **addresses})
     secrets = aws(found, "secretsmanager")
     secrets.create_secret(Name="slack-signing", SecretString=SECRET)
+    secrets.create_secret(Name="slack-token", SecretString=TOKEN)
     alice = {WHO: f"arn:aws:iam::{ACCOUNT}:user/alice"}
     secrets.create_secret(Name="slack-people", SecretString=json.dumps(alice))
     try:
@@ -378,3 +391,16 @@ def test_in_slack_a_person_asks_as_who_the_list_says_and_nobody_else_reads_anyth
     assert slack.answers("forged") == []
     assert {len(answers) for answers in slack.taken.values()} == {1}
     eventually("the run ends", lambda: alice.run(run)["status"] in ENDED)
+    eventually("its thread has its end", lambda: shown(state_dir, slack, "asked was cancelled"))
+    (parent,) = shown(state_dir, slack, "asked: Cancelled")
+    (end,) = shown(state_dir, slack, "asked was cancelled")
+    assert end["thread_ts"] in slack.posted
+    assert "thread_ts" not in parent
+
+
+def shown(state_dir: Path, slack: LocalSlack, text: str) -> list[dict[str, Any]]:
+    """The messages of the channel with this text, after what happens each minute."""
+    for name in ("sweep", "slack-runs"):
+        answer = aws(state_dir, "lambda").invoke(FunctionName=f"trainyard-{name}", Payload=b"{}")
+        assert "FunctionError" not in answer, answer["Payload"].read().decode()
+    return [one for one in slack.posted.values() if one["text"] == text]

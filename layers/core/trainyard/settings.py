@@ -75,6 +75,12 @@ class Settings:
     slack_people: str = ""
     #: what every response_url of Slack begins with
     slack_hooks: str = "https://hooks.slack.com/"
+    #: the id of the channel that has a message for each run; '' where there is none
+    slack_channel: str = ""
+    #: the secret with the token of the app's bot
+    slack_bot_token: str = ""
+    #: what the addresses of Slack's Web API begin with
+    slack_api: str = "https://slack.com/api/"
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Settings:
@@ -114,6 +120,9 @@ class Settings:
             notice_topic_arn=env.get("NOTICE_TOPIC_ARN", "").strip(),
             slack_people=env.get("SLACK_PEOPLE", "").strip(),
             slack_hooks=env.get("SLACK_HOOKS", "").strip() or cls.slack_hooks,
+            slack_channel=env.get("SLACK_CHANNEL", "").strip(),
+            slack_bot_token=env.get("SLACK_BOT_TOKEN", "").strip(),
+            slack_api=env.get("SLACK_API", "").strip() or cls.slack_api,
         )
 
 

@@ -13,6 +13,7 @@ from trainyard.settings import Settings
 
 if TYPE_CHECKING:
     from trainyard.aws.executions import Machine
+    from trainyard.chat.threads import Telling
     from trainyard.chat.worker import Chat
 
 
@@ -41,6 +42,37 @@ def chat() -> Chat:
         return secrets.read(settings.slack_people) if settings.slack_people else None
 
     return Chat(TableClaims(table, SystemClock()), ResponseUrls(settings.slack_hooks), people)
+
+
+@cache
+def telling() -> Telling:
+    """What showing runs in a channel of Slack needs besides. Raises settings.MissingSetting."""
+    from trainyard.aws.clients import Lazy
+    from trainyard.aws.clock import SystemClock
+    from trainyard.aws.secrets import SecretKeys
+    from trainyard.aws.slack_requests import TableClaims
+    from trainyard.aws.slack_threads import TableThreads
+    from trainyard.aws.table import Table
+    from trainyard.chat.threads import Telling
+    from trainyard.chat.web_api import WebApi
+
+    settings, clock = Settings.from_env(), SystemClock()
+    table = Table(Lazy("dynamodb", settings.region), settings.table_name)
+    secrets = SecretKeys(Lazy("secretsmanager", settings.region), settings.stage)
+
+    def people() -> str | None:
+        return secrets.read(settings.slack_people) if settings.slack_people else None
+
+    def token() -> str | None:
+        return secrets.read(settings.slack_bot_token)
+
+    return Telling(
+        TableThreads(table, clock),
+        TableClaims(table, clock),
+        WebApi(settings.slack_api, token),
+        settings.slack_channel,
+        people,
+    )
 
 
 def build(settings: Settings) -> Ports:

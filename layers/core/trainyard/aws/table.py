@@ -23,6 +23,8 @@
     audit#<month>     <at>#<entry id>            who changed what, TTL
     audit-id#<id>     once                       makes the same entry id a no-op, TTL
     slack#<sha256>    request                    a request of Slack, until when in hand, TTL
+    slack#run-<id>    thread                     a run's thread in Slack (doc, version), TTL
+    slack#pause       pause                      until when nothing is sent to Slack
 
 The index has these keys:
 
@@ -34,6 +36,7 @@ The index has these keys:
     approval#<id>     approvals#pending|decided  <created>#<id>
     filesystem#<name> filesystems#active|deleted <created>#<name>
     wait#<owner>      waits                      <owner>
+    slack#run-<id>    slack-threads              <shown>#<id>, while it is open
     (any notice)      notices                    <at>#<notice id>, until it is sent
 
 It gives keys only; what is shown or decided on is then read consistently from the table. The index

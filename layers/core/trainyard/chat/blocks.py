@@ -38,6 +38,10 @@ class Message:
             "blocks": list(self.blocks),
         }
 
+    def wire_of_channel(self) -> dict[str, Any]:
+        """What chat.postMessage and chat.update take; the whole channel sees it."""
+        return {"text": self.text[:MOST_TEXT], "blocks": list(self.blocks)}
+
     def wire_of_click(self, *, instead: bool) -> dict[str, Any]:
         """The same after a click: `instead` of the message with the button, or beside it."""
         if not instead:

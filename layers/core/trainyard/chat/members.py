@@ -35,6 +35,16 @@ def person_of(text: str | None, who: str) -> Person | None:
     return None if who not in people else _named(who, people[who])
 
 
+def users_of(text: str | None, person: Person) -> set[str]:
+    """Who a principal is in Slack: 'TEAM/USER', of one with accounts several.
+
+    Raises ListUnreadable.
+    """
+    if text is None or not text.strip():
+        return set()
+    return {who for who, arn in _listed(text).items() if _named(who, arn).same_as(person)}
+
+
 def _listed(text: str) -> dict[str, Any]:
     try:
         people = json.loads(text)

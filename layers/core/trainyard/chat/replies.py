@@ -15,7 +15,7 @@ TIMEOUT_SECONDS = 5.0
 _LATER = frozenset({429, 500, 502, 503, 504})
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
+class NoRedirects(urllib.request.HTTPRedirectHandler):
     """A redirect could lead to any address, within the network of the function too."""
 
     def redirect_request(self, *arguments: Any, **named: Any) -> None:
@@ -27,7 +27,7 @@ class ResponseUrls:
 
     def __init__(self, home: str) -> None:
         self._home = home
-        self._opener = urllib.request.build_opener(_NoRedirects)
+        self._opener = urllib.request.build_opener(NoRedirects)
 
     def send(self, url: str, message: dict[str, Any]) -> str:
         """'' if Slack took it, else why it never will. Raises RetryableError."""

@@ -32,7 +32,7 @@ def _line(run: Run) -> str:
 
 
 def run_page(run: Run, latest: RunSample | None) -> Message:
-    lines = [_where(run, latest)]
+    lines = [where(run, latest)]
     if run.reason:
         lines.append(quoted(run.reason))
     if (problem := advised(run)) is not None:
@@ -42,7 +42,7 @@ def run_page(run: Run, latest: RunSample | None) -> Message:
     return message(f"{run.name}: {run.status}", lines, end=f"`{run.id}`")
 
 
-def _where(run: Run, latest: RunSample | None) -> str:
+def where(run: Run, latest: RunSample | None) -> str:
     said = [
         f"On `{escaped(run.cluster_name)}`, of {escaped(who(run.created_by))}.",
         f"Submitted {moment(run.created_at)}.",

@@ -11,7 +11,8 @@ from pydantic import Field
 from trainyard.domain.records import Record
 from trainyard_contracts.people import Person
 
-#: Everything that a person can change, and what the machine does that spends or deletes.
+#: Everything that a person can change, what the machine does that spends or deletes, and that Slack
+#: takes no messages.
 Act = Literal[
     "run.submit", "run.cancel", "run.resume", "run.export", "run.share", "run.transfer",
     "cluster.create", "cluster.update", "cluster.stop", "cluster.start", "cluster.delete",
@@ -21,6 +22,7 @@ Act = Literal[
     "filesystem.transfer", "run.delete-directory", "array.submit", "array.cancel",
     "approval.approve", "approval.deny",
     "schedule.create", "schedule.pause", "schedule.resume", "schedule.delete",
+    "slack.refused",
 ]  # fmt: skip
 
 

@@ -1,0 +1,106 @@
+"""A run as a channel of Slack shows it: one message, and replies about what befell it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from trainyard.chat.blocks import Message, escaped, message, moment, quoted
+from trainyard.chat.run_words import where
+from trainyard.domain.advice import advised
+from trainyard.domain.records import CostLine, Incident, Run, RunCost
+from trainyard.domain.words import counted, duration, who
+from trainyard_contracts.events import RunSample
+
+#: Of a run with more incidents, the newest; Slack keeps the replies about the older ones.
+_INCIDENTS = 20
+#: How the header of the last reply goes on behind the run's name.
+_ENDED = {"Succeeded": "succeeded", "Failed": "failed", "Cancelled": "was cancelled"}
+_ACTIONS = {
+    "replace": "the node is replaced",
+    "cancel-job": "what is left of the job is stopped",
+    "leave": "the cluster is given up, and the next way to have one is tried",
+}
+
+
+@dataclass(frozen=True)
+class Said:
+    """A reply. `key` is the same as long as it is about the same; `aloud`: the channel sees it."""
+
+    key: str
+    page: Message
+    aloud: bool = False
+
+
+def state_of(run: Run) -> str:
+    """What of a run is shown without delay."""
+    attempt = run.attempt.number if run.attempt else 0
+    return f"{run.life}/{run.status}/{attempt}/{len(run.incidents)}"
+
+
+def run_message(run: Run, latest: RunSample | None) -> Message:
+    lines = [where(run, latest)]
+    if run.reason:
+        lines.append(quoted(run.reason, 500))
+    known = [f"`{run.id}`"]
+    if run.incidents:
+        known.append(counted(len(run.incidents), "incident"))
+    return message(f"{run.name}: {run.status}", lines, end=", ".join(known))
+
+
+def replies(run: Run, cost: RunCost | None, mention: str) -> Iterator[Said]:
+    """`cost` is that of a run that ended; `mention` its owner in Slack, or ''."""
+    for one in run.incidents[-_INCIDENTS:]:
+        if one.reason:  # an old one keeps no words
+            yield Said(f"incident-{one.life}-{one.fact_id}", _incident(one))
+    if run.terminal and cost is not None:
+        failed = run.status == "Failed"
+        page = _end(run, cost, mention if failed else "")
+        yield Said(f"end-{run.life}", page, aloud=failed)
+
+
+def _incident(one: Incident) -> Message:
+    did = "; ".join(filter(None, (_action(action) for action in one.actions)))
+    lines = [quoted(one.reason, 1000)]
+    if did:
+        lines.append(f"What was done: {did}.")
+    if one.resumed_at is None:
+        lines.append(f"Began {moment(one.started_at)}. Training has not gone on yet.")
+    else:
+        took = duration((one.resumed_at - one.started_at).total_seconds())
+        lines.append(f"Began {moment(one.started_at)}, trained on after *{took}*.")
+    return message(f"Attempt {one.attempt}: {one.cause}", lines)
+
+
+def _action(action: str) -> str:
+    word, _, node = action.partition(" ")
+    if word == "exclude":
+        return f"`{escaped(node, 100)}` takes no part in the next attempt"
+    return _ACTIONS.get(word, "")
+
+
+def _end(run: Run, cost: RunCost, mention: str) -> Message:
+    lines = [f"{mention}, your run failed."] if mention else []
+    if (problem := advised(run)) is not None and run.status != "Succeeded":
+        lines.append(f"*{escaped(problem.title)}*\n{quoted(problem.detail)}")
+        lines.append(f"What to do: {escaped(problem.next_step, 2000)}")
+    spent = "not known" if cost.usd is None else f"{cost.usd:.2f} USD"
+    lines.append(f"Cost: *{spent}*, {cost.node_seconds / 3600:.1f} hours of nodes.")
+    if cost.ledger:
+        lines.append(_ledger(cost.ledger))
+    title = f"{run.name} {_ENDED.get(run.status, run.status)}"
+    page = message(title, lines, end=f"Of {escaped(who(run.created_by))}, `{run.id}`")
+    return Message(f"{mention} {page.text}".strip(), page.blocks)
+
+
+def _ledger(ledger: list[CostLine]) -> str:
+    useful = [line for line in ledger if line.cause == "useful"]
+    waste = [line for line in ledger if line.cause != "useful"]
+    said = [f"Useful: {', '.join(map(_line, useful)) or 'nothing'}"]
+    said += [f"{line.cause}: {_line(line)}" for line in waste]
+    return "\n".join(said)
+
+
+def _line(line: CostLine) -> str:
+    usd = "" if line.usd is None else f", {line.usd:.2f} USD"
+    return f"{duration(line.seconds)}{usd}"
