@@ -189,11 +189,11 @@ def test_an_update_that_is_refused_has_changed_nothing(
     assert (sorted(changed), updated.outputs) == (["F", "G"], {"A": "x"})
 
 
-def test_an_update_makes_new_layers_and_no_new_topic(tmp_path: Path) -> None:
+def test_an_update_makes_new_layers_and_no_new_bus(tmp_path: Path) -> None:
     (tmp_path / "code").mkdir()
     content = {"S3Bucket": "staged", "S3Key": "code"}
     layer = {"Type": "AWS::Lambda::LayerVersion", "Properties": {"Content": content}}
-    topic = {"Type": "AWS::SNS::Topic"}
+    bus = {"Type": "AWS::Events::EventBus", "Properties": {"Name": "other"}}
     outputs = {"A": {"Value": {"Ref": "L"}}}
     parts = cast(Parts, SimpleNamespace(cloud=CLOUD))
     maker = Maker(parts, tmp_path, lambda layers: layers[0])
@@ -201,8 +201,8 @@ def test_an_update_makes_new_layers_and_no_new_topic(tmp_path: Path) -> None:
     updated = cloudformation.update(CLOUD, stack, more, {}, maker)
     assert list(updated.resources) == list(updated.properties) == ["L"]
     assert updated.outputs["A"] in maker.layers
-    with pytest.raises(TemplateError, match="T: it is new"):
-        cloudformation.update(CLOUD, updated, {"Resources": {"L": layer, "T": topic}}, {}, maker)
+    with pytest.raises(TemplateError, match="B: it is new"):
+        cloudformation.update(CLOUD, updated, {"Resources": {"L": layer, "B": bus}}, {}, maker)
 
 
 def test_an_update_makes_a_new_alarm_once_nothing_else_is_wrong(tmp_path: Path) -> None:
@@ -210,9 +210,10 @@ def test_an_update_makes_a_new_alarm_once_nothing_else_is_wrong(tmp_path: Path) 
     alarm = {"Type": "AWS::CloudWatch::Alarm", "Properties": watched}
     parts = cast(Parts, SimpleNamespace(cloud=CLOUD))
     maker = Maker(parts, tmp_path, lambda layers: layers[0])
-    stack, wrong = Stack("stack", {}, {}, {}), {"Type": "AWS::SNS::Topic"}
-    with pytest.raises(TemplateError, match="T: it is new"):
-        cloudformation.update(CLOUD, stack, {"Resources": {"A": alarm, "T": wrong}}, {}, maker)
+    stack = Stack("stack", {}, {}, {})
+    wrong = {"Type": "AWS::Events::EventBus", "Properties": {"Name": "other"}}
+    with pytest.raises(TemplateError, match="B: it is new"):
+        cloudformation.update(CLOUD, stack, {"Resources": {"A": alarm, "B": wrong}}, {}, maker)
     updated = cloudformation.update(CLOUD, stack, {"Resources": {"A": alarm}}, {}, maker)
     assert (list(updated.resources), updated.properties) == (["A"], {"A": watched})
 
