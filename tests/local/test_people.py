@@ -23,7 +23,6 @@ from botocore.exceptions import ClientError
 from tests.support.repository import ROOT
 from tests.support.slack import (
     SECRET,
-    TOKEN,
     WHO,
     LocalSlack,
     click,
@@ -37,6 +36,8 @@ from tests.support.system import ENDED, eventually, light_job
 
 from trainyard_cli.problems import ApiProblem, Refused
 from trainyard_local import control, people
+from trainyard_local.slack.server import listening
+from trainyard_local.slack.workspace import Workspace
 from trainyard_sdk.client import Client
 from trainyard_sdk.connection import LOCAL_USER
 
@@ -50,6 +51,7 @@ PARAMETERS = {
     "SlackBotTokenArn": f"{_SECRET}slack-token",
     "SlackChannel": "C0123ABCDEF",
 }
+TOKEN = "xoxb-1-2-abc"
 
 
 @pytest.fixture(scope="module")
@@ -60,20 +62,31 @@ def slack() -> Iterator[LocalSlack]:
 
 
 @pytest.fixture(scope="module")
-def state_dir(tmp_path_factory: pytest.TempPathFactory, slack: LocalSlack) -> Iterator[Path]:
+def space() -> Workspace:
+    """With the channel that shows runs."""
+    made = Workspace(TOKEN, SECRET)
+    made.add_channel(PARAMETERS["SlackChannel"], "runs")
+    return made
+
+
+@pytest.fixture(scope="module")
+def state_dir(
+    tmp_path_factory: pytest.TempPathFactory, slack: LocalSlack, space: Workspace
+) -> Iterator[Path]:
     """Of a local cloud whose owner and whose role `lead` are the admins."""
     found = tmp_path_factory.mktemp("people")
-    addresses = {"SlackHooks": slack.url, "SlackApi": slack.api}
-    control.up(found, 0, ROOT / "template.yaml", {**PARAMETERS, **addresses})
-    secrets = aws(found, "secretsmanager")
-    secrets.create_secret(Name="slack-signing", SecretString=SECRET)
-    secrets.create_secret(Name="slack-token", SecretString=TOKEN)
-    alice = {WHO: f"arn:aws:iam::{ACCOUNT}:user/alice"}
-    secrets.create_secret(Name="slack-people", SecretString=json.dumps(alice))
-    try:
-        yield found
-    finally:
-        control.down(found)
+    with listening(space) as workspace:
+        addresses = {"SlackHooks": slack.url, "SlackApi": workspace.api}
+        control.up(found, 0, ROOT / "template.yaml", {**PARAMETERS, **addresses})
+        secrets = aws(found, "secretsmanager")
+        secrets.create_secret(Name="slack-signing", SecretString=SECRET)
+        secrets.create_secret(Name="slack-token", SecretString=TOKEN)
+        alice = {WHO: f"arn:aws:iam::{ACCOUNT}:user/alice"}
+        secrets.create_secret(Name="slack-people", SecretString=json.dumps(alice))
+        try:
+            yield found
+        finally:
+            control.down(found)
 
 
 def local(state_dir: Path) -> dict[str, Any]:
@@ -352,7 +365,7 @@ def posted(
 
 
 def test_in_slack_a_person_asks_as_who_the_list_says_and_nobody_else_reads_anything(
-    state_dir: Path, slack: LocalSlack, monkeypatch: pytest.MonkeyPatch
+    state_dir: Path, slack: LocalSlack, space: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice = client_of(state_dir, "alice", monkeypatch)
     job = light_job(steps=1000, seconds=0.5)
@@ -391,16 +404,15 @@ def test_in_slack_a_person_asks_as_who_the_list_says_and_nobody_else_reads_anyth
     assert slack.answers("forged") == []
     assert {len(answers) for answers in slack.taken.values()} == {1}
     eventually("the run ends", lambda: alice.run(run)["status"] in ENDED)
-    eventually("its thread has its end", lambda: shown(state_dir, slack, "asked was cancelled"))
-    (parent,) = shown(state_dir, slack, "asked: Cancelled")
-    (end,) = shown(state_dir, slack, "asked was cancelled")
-    assert end["thread_ts"] in slack.posted
-    assert "thread_ts" not in parent
+    eventually("its thread has its end", lambda: shown(state_dir, space, "asked was cancelled"))
+    (parent,) = shown(state_dir, space, "asked: Cancelled")
+    (end,) = shown(state_dir, space, "asked was cancelled")
+    assert end["thread_ts"] == parent["ts"]
 
 
-def shown(state_dir: Path, slack: LocalSlack, text: str) -> list[dict[str, Any]]:
+def shown(state_dir: Path, space: Workspace, text: str) -> list[dict[str, Any]]:
     """The messages of the channel with this text, after what happens each minute."""
     for name in ("sweep", "slack-runs"):
         answer = aws(state_dir, "lambda").invoke(FunctionName=f"trainyard-{name}", Payload=b"{}")
         assert "FunctionError" not in answer, answer["Payload"].read().decode()
-    return [one for one in slack.posted.values() if one["text"] == text]
+    return [one for one in space.messages.values() if one["text"] == text]

@@ -37,6 +37,8 @@ LABELS: Mapping[str, str] = {
     "export": "Export the run",
     "rerun": "Submit it anew",
     "replace": "Replace the node",
+    "approve": "Approve",
+    "deny": "Deny",
 }
 
 
@@ -55,6 +57,7 @@ class Button:
     ended: bool = False
     cluster: str = ""
     node: str = ""
+    approval: str = ""
 
     @classmethod
     def read(cls, value: str) -> Self:

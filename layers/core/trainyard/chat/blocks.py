@@ -109,14 +109,16 @@ class Asks:
     yes: str
 
 
-def button(action: str, label: str, value: str, asks: Asks | None = None) -> Block:
-    """`asks` makes it a dangerous one."""
+def button(
+    action: str, label: str, value: str, asks: Asks | None = None, style: str = "danger"
+) -> Block:
+    """One that `asks` has a style: a dangerous one, if nothing else is said."""
     made: Block = {"type": "button", "action_id": action, "text": plain(label, MOST_LABEL)}
     if len(value) > MOST_VALUE:
         raise ValueError(f"a button carries at most {MOST_VALUE} characters, not {len(value)}")
     made["value"] = value
     if asks is not None:
-        made["style"] = "danger"
+        made["style"] = style
         made["confirm"] = {
             "title": plain(asks.title, MOST_TITLE),
             "text": plain(asks.text, MOST_ASKED),

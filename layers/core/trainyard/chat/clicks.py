@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from trainyard.app.people.on_behalf import Caller, OnBehalf
+from trainyard.chat.approving import IDS, approval_page, run_of
 from trainyard.chat.asking import LEAVE, Button
 from trainyard.chat.blocks import Message, escaped, message, moment
 from trainyard.chat.requests import SlackClick
@@ -51,6 +52,8 @@ def pressed(ports: Ports, claims: Claims, caller: Caller, click: SlackClick) -> 
     except ValueError as mistake:
         page = message("This button is not understood", [f"{escaped(str(mistake))}."])
         return Pressed(page, instead=False)
+    if given.act in IDS:
+        return _decided(ports, caller, given)
     if click.action == LEAVE:
         return Pressed(_ended(given, "Left as it is", "Nothing was done."), instead=True)
     if ports.clock.now() > given.until:
@@ -59,6 +62,15 @@ def pressed(ports: Ports, claims: Claims, caller: Caller, click: SlackClick) -> 
     if moved := _moved_on(ports, given):
         return Pressed(_ended(given, "Nothing was done", moved), instead=True)
     return _once(ports, claims, caller, given)
+
+
+def _decided(ports: Ports, caller: Caller, given: Button) -> Pressed:
+    """Each person has a word of their own, which counts once however often they click."""
+    decided = OnBehalf(ports, caller).decide_approval(
+        given.approval, approve=given.act == "approve"
+    )
+    page = approval_page(decided, run_of(ports, decided.run_id))
+    return Pressed(page, instead=True)
 
 
 def _once(ports: Ports, claims: Claims, caller: Caller, given: Button) -> Pressed:

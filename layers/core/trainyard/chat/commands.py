@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from trainyard.app.clusters.list_nodes import list_nodes
-from trainyard.app.people.on_behalf import Caller
+from trainyard.app.people.on_behalf import Caller, OnBehalf
 from trainyard.app.runs.find_run import find_run
 from trainyard.app.runs.run_costs import costs_of
 from trainyard.app.runs.show_run import show_run
+from trainyard.chat.approving import approval_page, run_of
 from trainyard.chat.asking import asked_of_node, asked_of_run
 from trainyard.chat.blocks import Message, escaped, message
 from trainyard.chat.cluster_words import cluster_list, node_list
@@ -107,6 +108,14 @@ def _replace(ports: Ports, caller: Caller, words: list[str]) -> Message:
     return asked_of_node(ports, caller, words[0], words[2])
 
 
+def _approve(ports: Ports, caller: Caller, words: list[str]) -> Message:
+    """With both buttons while it waits; who has no say in it gets none."""
+    approval = ports.approvals.get(_one(words, "approve", "an approval"))
+    if not approval.over:
+        OnBehalf(ports, caller).check_decides(approval)
+    return approval_page(approval, run_of(ports, approval.run_id))
+
+
 def _one(words: list[str], command: str, what: str) -> str:
     if len(words) != 1:
         raise Usage(f"`{command}` takes the name of {what}.")
@@ -128,6 +137,7 @@ COMMANDS: Mapping[str, Command] = {
     "export": Command("RUN", "copy what it trained to S3; asks before", _ask("export")),
     "rerun": Command("RUN", "submit it anew, from the beginning; asks before", _ask("rerun")),
     "replace": Command("NODE of CLUSTER", "give a node back for another; asks before", _replace),
+    "approve": Command("APPROVAL", "approve or deny what a run waits for; asks before", _approve),
     "help": Command("", "this list", _help),
 }
 

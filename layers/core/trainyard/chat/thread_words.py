@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from trainyard.chat.approving import approval_page
 from trainyard.chat.blocks import Message, escaped, message, moment, quoted
 from trainyard.chat.run_words import where
 from trainyard.domain.advice import advised
+from trainyard.domain.approval_records import Approval
 from trainyard.domain.records import CostLine, Incident, Run, RunCost
 from trainyard.domain.words import counted, duration, who
 from trainyard_contracts.events import RunSample
@@ -48,8 +50,12 @@ def run_message(run: Run, latest: RunSample | None) -> Message:
     return message(f"{run.name}: {run.status}", lines, end=", ".join(known))
 
 
-def replies(run: Run, cost: RunCost | None, mention: str) -> Iterator[Said]:
+def replies(
+    run: Run, approval: Approval | None, cost: RunCost | None, mention: str
+) -> Iterator[Said]:
     """`cost` is that of a run that ended; `mention` its owner in Slack, or ''."""
+    if approval is not None:
+        yield Said(f"approval-{approval.id}", approval_page(approval, run), aloud=True)
     for one in run.incidents[-_INCIDENTS:]:
         if one.reason:  # an old one keeps no words
             yield Said(f"incident-{one.life}-{one.fact_id}", _incident(one))

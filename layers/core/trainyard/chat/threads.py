@@ -21,8 +21,9 @@ from trainyard.chat.clicks import Claims
 from trainyard.chat.members import ListUnreadable, users_of
 from trainyard.chat.thread_words import Said, replies, run_message, state_of
 from trainyard.chat.web_api import Limited, SlackRefused
-from trainyard.domain.errors import RunNotFound, TrainyardError
-from trainyard.domain.records import Run
+from trainyard.domain.approval_records import Approval
+from trainyard.domain.errors import ApprovalNotFound, RunNotFound, TrainyardError
+from trainyard.domain.records import Run, RunCost
 from trainyard.domain.thread_records import RunThread, SlackPause, ThreadReply
 from trainyard.ports import Ports
 from trainyard_contracts.user_events import SOURCE
@@ -193,13 +194,25 @@ class _Showing:
         if thread.channel != self._telling.channel:  # another is the stack's now
             thread = thread.changed(channel=self._telling.channel, ts="", shown="", replies=[])
         thread = self._message(thread, run, run_message(run, latest).wire_of_channel())
-        for said in replies(run, self._cost(run), self._mention(run)):
+        for said in self._replies(run):
             thread = self._reply(thread, said)
         if run.terminal and self._telling.threads.close(thread):
             return f"closed after {self._calls} calls"
         return f"shown with {self._calls} calls"
 
-    def _cost(self, run: Run) -> Any:
+    def _replies(self, run: Run) -> Iterator[Said]:
+        return replies(run, self._approval(run), self._cost(run), self._mention(run))
+
+    def _approval(self, run: Run) -> Approval | None:
+        """That of this life, if the run needs one."""
+        if run.approval is None:
+            return None
+        try:
+            return self._ports.approvals.get(run.approval.id)
+        except ApprovalNotFound:
+            return None
+
+    def _cost(self, run: Run) -> RunCost | None:
         if not run.terminal:
             return None
         return run.cost or costs_of(self._ports, run.id).cost

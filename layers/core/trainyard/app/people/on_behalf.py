@@ -184,6 +184,14 @@ class OnBehalf:
 
     # Approvals
 
+    def check_decides(self, approval: Approval) -> None:
+        """Raises Forbidden for one who has no say in it; a word itself is checked when it comes."""
+        config = self._ports.config
+        _raised(
+            refusal(config.roles, self._by)
+            or refusal_to_decide(config.approvals, config.roles, approval, self._by)
+        )
+
     def decide_approval(self, approval_id: str, *, approve: bool, reason: str = "") -> Approval:
         """A refusal is in the audit list as each other one."""
         approval = self._ports.approvals.get(approval_id)
