@@ -78,7 +78,7 @@ def test_a_run_is_told_signed_to_each_receiver_that_asked(story: Story, world: W
     assert sorted(url for url, _, _ in world.receivers.posted) == [
         "https://example.com/vision", URL
     ]  # fmt: skip
-    (headers, body) = next((h, b) for url, h, b in world.receivers.posted if url == URL)
+    body = next(sent for url, _, sent in world.receivers.posted if url == URL)
     assert json.loads(body)["type"] == "run.submitted"
     assert json.loads(body)["data"]["run"]["id"] == story.run.id
     kept = world.secrets.written

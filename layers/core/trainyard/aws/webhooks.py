@@ -1,4 +1,4 @@
-"""Webhooks and their deliveries in the table (layout: `table.py`), and who sends them, by the bus."""
+"""Webhooks and their deliveries in the table (layout: `table.py`); the bus calls their sender."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class WebhookSummary(View):
     url: str = Field(description="where events are sent")
     types: list[UserEventType] = Field(description="only events of these types; empty: all")
     labels: dict[str, str] = Field(description="only events of runs that carry all of these")
-    description: str
+    description: str = Field(description="for people: whose receiver it is, and what it does")
     status: Literal["Active", "Disabled", "Deleted"] = Field(
         description="Disabled: nothing is sent until a delivery is sent again"
     )

@@ -241,7 +241,12 @@ def test_a_name_that_nobody_knows_or_that_hangs_is_a_try_that_failed() -> None:
     assert "not known" in HttpsReceivers(resolve=unknown).post(url, {}, b"").said
     assert "no address" in HttpsReceivers(resolve=lambda host, port: []).post(url, {}, b"").said
     ended = threading.Event()
-    hanging = HttpsReceivers(resolve=lambda host, port: [ended.wait(60)] and [], seconds=0.2)
+
+    def hang(host: str, port: int) -> list[Address]:
+        ended.wait(60)
+        return []
+
+    hanging = HttpsReceivers(resolve=hang, seconds=0.2)
     assert "did not answer" in hanging.post(url, {}, b"").said
     ended.set()
 
