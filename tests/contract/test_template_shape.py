@@ -62,7 +62,7 @@ def test_every_setting_of_the_functions_is_given(translated: dict[str, Any]) -> 
         for r in translated["Resources"].values()
         if r["Type"] == "AWS::Lambda::Function"
     ]
-    assert len(functions) == 6
+    assert len(functions) == 7
     for function in functions:
         assert set(function["Environment"]["Variables"]) >= SETTINGS
 
@@ -82,6 +82,7 @@ def test_functions_stop_before_their_callers_give_up() -> None:
         "StepsFunction": 120,
         "OnFactFunction": 30,
         "SweepFunction": 60,
+        "WebhookFunction": 60,
         "SlackFunction": 5,
         "SlackWorkerFunction": 30,
     }
@@ -221,7 +222,9 @@ def test_facts_come_from_agents_on_our_bus_and_from_aws_on_the_default_bus(
     ]
     ours = [one["EventPattern"] for one in rules if one.get("EventBusName") == {"Ref": "Bus"}]
     aws = [one["EventPattern"] for one in rules if "EventBusName" not in one]
-    assert ours == [{"source": ["trainyard.agent"]}, {"source": ["trainyard.slack"]}]
+    assert sorted(one["source"][0] for one in ours) == [
+        "trainyard.agent", "trainyard.slack", "trainyard.webhooks"
+    ]  # fmt: skip
     assert sorted(aws, key=str) == [
         {
             "source": ["aws.cloudformation"],

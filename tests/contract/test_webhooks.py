@@ -143,7 +143,7 @@ def test_no_secret_is_in_the_table(dynamodb: Any) -> None:
 
 def test_a_secret_is_written_and_written_over(dynamodb: Any) -> None:
     keys = SecretKeys(boto3.client("secretsmanager", region_name="us-east-1"), "test")
-    name = "trainyard/test/webhooks/wh-1"
+    name = "trainyard-webhooks/test/wh-1"
     assert keys.read(name, fresh=True) is None
     keys.write(name, "one")
     assert keys.read(name, fresh=True) == "one"

@@ -24,7 +24,7 @@ _NOT_PUBLIC: Final[dict[str, str]] = {
     "224.0.0.0/4": "multicast",
     "240.0.0.0/4": "reserved",
 }
-_NETWORKS: Final = {IPv4Network(network): why for network, why in _NOT_PUBLIC.items()}
+_NETWORKS: Final = {IPv4Network(net): why for net, why in _NOT_PUBLIC.items()}
 #: Addresses of the internet. All else of IPv6 is of a host, a site or a translation.
 _GLOBAL_V6: Final = IPv6Network("2000::/3")
 _NOT_PUBLIC_V6: Final = {
@@ -53,4 +53,4 @@ def why_not_public(address: Address) -> str:
         if address not in _GLOBAL_V6:
             return "no address of the internet"
         return next((why for net, why in _NOT_PUBLIC_V6.items() if address in net), "")
-    return next((why for network, why in _NETWORKS.items() if address in network), "")
+    return next((why for net, why in _NETWORKS.items() if address in net), "")

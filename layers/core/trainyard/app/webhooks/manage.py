@@ -19,6 +19,7 @@ from trainyard.domain.errors import (
 )
 from trainyard.domain.webhook_records import Delivery, Key, Keys, Webhook
 from trainyard.ports import Ports
+from trainyard_contracts import places
 from trainyard_contracts.base import read_stored
 from trainyard_contracts.people import Person
 from trainyard_contracts.webhooks import WebhookSpec
@@ -118,7 +119,7 @@ def _keep(ports: Ports, webhook_id: str, keys: Keys) -> None:
 
 
 def secret_name(ports: Ports, webhook_id: str) -> str:
-    return f"{ports.config.secret_prefix}/webhooks/{webhook_id}"
+    return places.webhook_secret(ports.config.secret_prefix, webhook_id)
 
 
 def _changed(ports: Ports, webhook_id: str, change: Callable[[Webhook], Webhook]) -> Webhook:
