@@ -32,6 +32,7 @@ from .commands.results import download, outputs
 from .commands.runs import app as runs
 from .commands.schedules import schedules
 from .commands.start import init
+from .commands.webhooks import webhooks
 from .context import Context, context_of
 from .doctor.command import doctor
 from .first_light.command import first_light
@@ -47,6 +48,7 @@ app = typer.Typer(
 app.add_typer(runs, name="run")
 app.add_typer(arrays, name="array")
 app.add_typer(approvals, name="approval")
+app.add_typer(webhooks, name="webhook")
 app.add_typer(chains, name="chain")
 app.add_typer(schedules, name="schedule")
 app.add_typer(clusters, name="cluster")

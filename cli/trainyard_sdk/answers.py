@@ -47,6 +47,7 @@ __all__ = [
     "Code",
     "CostTotal",
     "CostTotals",
+    "DeliveryView",
     "EventPage",
     "Export",
     "ExportSpec",
@@ -93,10 +94,15 @@ __all__ = [
     "Sync",
     "TimedRunSample",
     "TimelineEntry",
+    "TryView",
     "Upload",
     "VoteView",
     "WatchSpec",
     "WayView",
+    "WebhookPage",
+    "WebhookSummary",
+    "WebhookView",
+    "WebhookWithSecret",
     "WhoamiView",
 ]
 
@@ -283,6 +289,10 @@ class AuditEntryView(Answer):
             "array.cancel",
             "approval.approve",
             "approval.deny",
+            "webhook.add",
+            "webhook.rotate",
+            "webhook.redeliver",
+            "webhook.remove",
             "schedule.create",
             "schedule.pause",
             "schedule.resume",
@@ -1322,6 +1332,149 @@ class Upload(Answer):
     id: str = ""
     missing: list[MissingObject] = Field(default_factory=list)
     missing_count: int = 0
+
+
+class WebhookSummary(Answer):
+    """A receiver, without its secret."""
+
+    created_at: datetime
+    status: Open[Literal["Active", "Disabled", "Deleted"]]
+    updated_at: datetime
+    created_by: Person | None = None
+    description: str = ""
+    disabled_because: str = ""
+    failing_since: datetime | None = None
+    held_until: datetime | None = None
+    id: str = ""
+    labels: dict[str, str] = Field(default_factory=dict)
+    rotated_at: datetime | None = None
+    types: list[
+        Open[
+            Literal[
+                "run.submitted",
+                "run.started",
+                "run.recovered",
+                "run.finished",
+                "run.failed",
+                "run.cancelled",
+                "run.budget",
+                "approval.needed",
+                "approval.approved",
+                "approval.denied",
+                "approval.expired",
+                "cluster.ready",
+                "cluster.failed",
+                "cluster.deleted",
+                "webhook.disabled",
+            ]
+        ]
+    ] = Field(default_factory=list)
+    url: str = ""
+
+
+class WebhookPage(Answer):
+    """One page of webhooks, newest first."""
+
+    next_token: str | None = None
+    webhooks: list[WebhookSummary] = Field(default_factory=list)
+
+
+class WebhookWithSecret(Answer):
+    """A receiver, with a secret that no other answer has."""
+
+    created_at: datetime
+    status: Open[Literal["Active", "Disabled", "Deleted"]]
+    updated_at: datetime
+    created_by: Person | None = None
+    description: str = ""
+    disabled_because: str = ""
+    failing_since: datetime | None = None
+    held_until: datetime | None = None
+    id: str = ""
+    labels: dict[str, str] = Field(default_factory=dict)
+    rotated_at: datetime | None = None
+    secret: str | None = None
+    types: list[
+        Open[
+            Literal[
+                "run.submitted",
+                "run.started",
+                "run.recovered",
+                "run.finished",
+                "run.failed",
+                "run.cancelled",
+                "run.budget",
+                "approval.needed",
+                "approval.approved",
+                "approval.denied",
+                "approval.expired",
+                "cluster.ready",
+                "cluster.failed",
+                "cluster.deleted",
+                "webhook.disabled",
+            ]
+        ]
+    ] = Field(default_factory=list)
+    url: str = ""
+
+
+class TryView(Answer):
+    """One request to the receiver."""
+
+    at: datetime
+    said: str = ""
+    status: int | None = None
+
+
+class DeliveryView(Answer):
+    """One event for one receiver."""
+
+    created_at: datetime
+    state: Open[Literal["waiting", "delivered", "failed"]]
+    event_id: str = ""
+    id: str = ""
+    next_try_at: datetime | None = None
+    tries: list[TryView] = Field(default_factory=list)
+    type: str = ""
+
+
+class WebhookView(Answer):
+    """A receiver, with what became of the newest deliveries."""
+
+    created_at: datetime
+    status: Open[Literal["Active", "Disabled", "Deleted"]]
+    updated_at: datetime
+    created_by: Person | None = None
+    deliveries: list[DeliveryView] = Field(default_factory=list)
+    description: str = ""
+    disabled_because: str = ""
+    failing_since: datetime | None = None
+    held_until: datetime | None = None
+    id: str = ""
+    labels: dict[str, str] = Field(default_factory=dict)
+    rotated_at: datetime | None = None
+    types: list[
+        Open[
+            Literal[
+                "run.submitted",
+                "run.started",
+                "run.recovered",
+                "run.finished",
+                "run.failed",
+                "run.cancelled",
+                "run.budget",
+                "approval.needed",
+                "approval.approved",
+                "approval.denied",
+                "approval.expired",
+                "cluster.ready",
+                "cluster.failed",
+                "cluster.deleted",
+                "webhook.disabled",
+            ]
+        ]
+    ] = Field(default_factory=list)
+    url: str = ""
 
 
 class WhoamiView(Answer):

@@ -261,6 +261,37 @@ class Client:
         path = f"/v1/approvals/{_segment(approval_id)}:deny"
         return self._call("POST", path, {"reason": reason}, repeat=True)
 
+    # Webhooks
+
+    def webhooks(self, *, at_most: int = 1000) -> list[Json]:
+        """Receivers of events, newest first."""
+        return self._all("/v1/webhooks", "webhooks", {}, at_most)
+
+    def webhook(self, webhook_id: str) -> Json:
+        """One of them, with what became of the newest deliveries."""
+        return self._call("GET", f"/v1/webhooks/{_segment(webhook_id)}")
+
+    def add_webhook(self, spec: Mapping[str, Any], *, idempotency_key: str | None = None) -> Json:
+        """With the `secret` that signs, which no other answer has.
+
+        It is null if the first answer was lost on the way: then rotate it.
+        """
+        key = idempotency_key or uuid.uuid4().hex
+        return self._call("POST", "/v1/webhooks", body=spec, key=key)
+
+    def rotate_webhook(self, webhook_id: str, *, reason: str | None = None) -> Json:
+        """With a new `secret`; the one before it signs for a day more."""
+        path = f"/v1/webhooks/{_segment(webhook_id)}:rotate"
+        return self._call("POST", path, {"reason": reason}, repeat=False)
+
+    def redeliver(self, webhook_id: str, delivery_id: str, *, reason: str | None = None) -> Json:
+        """Have a delivery sent once more; a webhook that was disabled is active again."""
+        path = f"/v1/webhooks/{_segment(webhook_id)}:redeliver"
+        return self._call("POST", path, {"delivery": delivery_id, "reason": reason})
+
+    def remove_webhook(self, webhook_id: str, *, reason: str | None = None) -> Json:
+        return self._call("DELETE", f"/v1/webhooks/{_segment(webhook_id)}", {"reason": reason})
+
     # People
 
     def whoami(self) -> Json:

@@ -22,6 +22,7 @@ PURE = [ROOT / "layers/core/trainyard/domain", ROOT / "layers/contracts/trainyar
 IMPORTED = {
     *("__future__", "abc", "base64", "binascii", "bisect", "zlib"),
     *("signal",),  # the names of signals
+    *("email", "ipaddress", "urllib"),  # how dates, addresses and URLs are written
     *("collections", "contextlib", "dataclasses", "datetime"),
     *("enum", "functools", "hashlib", "hmac", "itertools", "json", "math", "operator", "re"),
     *("string", "types", "typing", "typing_extensions", "unicodedata", "pydantic", "pydantic_core"),

@@ -239,7 +239,7 @@ def test_each_type_is_said_to_people_and_only_the_sweep_may_send() -> None:
         for statement in policy["PolicyDocument"]["Statement"]
         if "events:PutEvents" in str(statement.get("Action"))
     }
-    ours = {"SweepRole": SOURCE, "SlackRole": "trainyard.slack"}
+    ours = {"SweepRole": [SOURCE, "trainyard.webhooks"], "SlackRole": "trainyard.slack"}
     assert senders == {
         (role, json.dumps({"StringEquals": {"events:source": source}}))
         for role, source in ours.items()

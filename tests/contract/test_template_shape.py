@@ -82,6 +82,7 @@ def test_functions_stop_before_their_callers_give_up() -> None:
         "StepsFunction": 120,
         "OnFactFunction": 30,
         "SweepFunction": 60,
+        "WebhookFunction": 60,
         "SlackFunction": 5,
         "SlackWorkerFunction": 30,
         "SlackRunsFunction": 40,
@@ -226,7 +227,12 @@ def test_facts_come_from_agents_on_our_bus_and_from_aws_on_the_default_bus(
         "source": ["trainyard"],
         "detail-type": [{"prefix": "run."}, {"prefix": "approval."}],
     }
-    assert ours == [{"source": ["trainyard.agent"]}, of_runs, {"source": ["trainyard.slack"]}]
+    by_source = {one["source"][0]: one for one in ours}
+    assert by_source.pop("trainyard") == of_runs
+    assert by_source == {
+        source: {"source": [source]}
+        for source in ("trainyard.agent", "trainyard.slack", "trainyard.webhooks")
+    }
     assert sorted(aws, key=str) == [
         {
             "source": ["aws.cloudformation"],

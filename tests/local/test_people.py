@@ -20,6 +20,8 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
+from standardwebhooks.webhooks import Webhook
+from tests.support.receiver import LocalReceiver, local_receiver
 from tests.support.repository import ROOT
 from tests.support.slack import (
     SECRET,
@@ -58,6 +60,13 @@ TOKEN = "xoxb-1-2-abc"
 def slack() -> Iterator[LocalSlack]:
     """Where a workspace takes answers."""
     with local_slack() as made:
+        yield made
+
+
+@pytest.fixture
+def receiver() -> Iterator[LocalReceiver]:
+    """A person's own server on this machine."""
+    with local_receiver() as made:
         yield made
 
 
@@ -191,8 +200,8 @@ def bodies(state_dir: Path, url: str) -> list[dict[str, Any]]:
     return [json.loads(one["Body"]) for one in answer.get("Messages", [])]
 
 
-def test_a_rule_and_a_subscription_of_a_person_hear_of_that_persons_run(
-    state_dir: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_rule_a_subscription_and_a_webhook_of_a_person_hear_of_that_persons_run(
+    state_dir: Path, receiver: LocalReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outputs = local(state_dir)["outputs"]
     events, sns = aws(state_dir, "events"), aws(state_dir, "sns")
@@ -208,15 +217,34 @@ def test_a_rule_and_a_subscription_of_a_person_hear_of_that_persons_run(
         Attributes={"FilterPolicy": json.dumps({"owner": ["dora"], "severity": ["info"]})},
     )
     dora = client_of(state_dir, "dora", monkeypatch)
+    spec = {"url": f"{receiver.url}hook", "types": ["run.submitted"], "labels": {"of": "dora"}}
+    webhook = dora.add_webhook(spec)
     cluster = {"spec": cluster_spec("dora", workers=1)}
-    run = dora.submit_run({"name": "doras", "cluster": cluster, "job": light_job(steps=1000)})["id"]
+    job = light_job(steps=1000)
+    asked = {"name": "doras", "cluster": cluster, "job": job, "labels": {"of": "dora"}}
+    run = dora.submit_run(asked)["id"]
     try:
         aws(state_dir, "lambda").invoke(FunctionName="trainyard-sweep")
         (event,) = eventually("the rule delivers", lambda: bodies(state_dir, by_rule[0]))
         (notice,) = eventually("the topic delivers", lambda: bodies(state_dir, by_topic[0]))
+        headers, body = eventually("the webhook delivers", lambda: receiver.got and receiver.got[0])
+        shown = eventually(
+            "the delivery is over",
+            lambda: (
+                (found := dora.webhook(webhook["id"])["deliveries"])
+                and found[0]["state"] == "delivered"
+                and found
+            ),
+        )
     finally:
         dora.cancel_run(run, reason="enough")
     assert (event["detail-type"], event["detail"]["run"]["id"]) == ("run.submitted", run)
+    sent = Webhook(webhook["secret"]).verify(body, headers)
+    assert (sent["type"], sent["data"]["run"]["id"]) == ("run.submitted", run)
+    assert [(one["id"], one["eventId"]) for one in shown] == [
+        (headers["webhook-id"], event["detail"]["id"])
+    ]
+    assert dora.remove_webhook(webhook["id"])["status"] == "Deleted"
     assert notice["Subject"] == "doras was submitted"
     assert notice["Message"].startswith("doras was submitted\n")
     values = {name: one["Value"] for name, one in notice["MessageAttributes"].items()}

@@ -30,6 +30,8 @@ from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Run, Time
 from trainyard.domain.schedule_records import Schedule
 from trainyard.domain.states import BackendStatus, NodeState
 from trainyard.domain.turn_records import Turns
+from trainyard.domain.webhook_records import Delivery, Webhook
+from trainyard.domain.webhooks import Answer
 from trainyard.ports import (
     Adoptions,
     BackendCluster,
@@ -132,6 +134,10 @@ class MemoryIds:
             number, rest = divmod(number, 32)
             text = ALPHABET[rest] + text
         return "01" + text.rjust(24, "0")
+
+    def random(self, count: int) -> bytes:
+        self.count += 1
+        return hashlib.sha512(str(self.count).encode()).digest()[:count]
 
 
 def page(items: Sequence[Any], limit: int, token: str | None, query: str) -> Page[Any]:
@@ -509,6 +515,85 @@ class MemoryApprovals:
 
     def pending(self) -> builtins.list[Approval]:
         return [approval for approval in self.stored.values() if not approval.over]
+
+
+class MemoryWebhooks:
+    """The port `Webhooks`; `dispatched` is what was put on the bus."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.stored: dict[str, Webhook] = {}
+        self.sent_to: dict[tuple[str, str], Delivery] = {}
+        self.notices: dict[tuple[str, str], Notice] = {}
+        self.dispatched: list[tuple[str, str]] = []
+
+    def create(self, webhook: Webhook) -> Webhook:
+        return self.stored.setdefault(webhook.id, webhook)
+
+    def get(self, webhook_id: str) -> Webhook:
+        if webhook_id not in self.stored:
+            raise errors.WebhookNotFound.of(webhook_id)
+        return self.stored[webhook_id]
+
+    def put(self, webhook: Webhook, notice: Notice | None = None) -> Webhook:
+        if self.get(webhook.id).version != webhook.version:
+            raise errors.ConflictError(f"webhook {webhook.id} was changed in between.")
+        changed = webhook.changed(version=webhook.version + 1, updated_at=self._clock.now())
+        self.stored[webhook.id] = read_stored(Webhook, changed.model_dump_json())
+        if notice is not None:
+            self.notices[(f"webhook#{webhook.id}", f"notice#{notice.id}")] = notice
+        return self.stored[webhook.id]
+
+    def list(self, *, limit: int, token: str | None) -> Page[Webhook]:
+        found = [one for one in reversed(self.stored.values()) if one.status != "Deleted"]
+        return page(found, limit, token, "webhooks")
+
+    def active(self) -> builtins.list[Webhook]:
+        return [webhook for webhook in self.stored.values() if webhook.status == "Active"]
+
+    def add(self, delivery: Delivery) -> bool:
+        key = (delivery.webhook_id, delivery.id)
+        if key in self.sent_to:
+            return False
+        self.sent_to[key] = delivery
+        return True
+
+    def delivery(self, webhook_id: str, delivery_id: str) -> Delivery:
+        if (webhook_id, delivery_id) not in self.sent_to:
+            raise errors.DeliveryNotFound.of(delivery_id)
+        return self.sent_to[webhook_id, delivery_id]
+
+    def put_delivery(self, delivery: Delivery) -> Delivery:
+        if self.delivery(delivery.webhook_id, delivery.id).version != delivery.version:
+            raise errors.ConflictError(f"delivery {delivery.id} was changed in between.")
+        changed = delivery.changed(version=delivery.version + 1, updated_at=self._clock.now())
+        stored = read_stored(Delivery, changed.model_dump_json())
+        self.sent_to[delivery.webhook_id, delivery.id] = stored
+        return stored
+
+    def deliveries(self, webhook_id: str, *, at_most: int) -> builtins.list[Delivery]:
+        found = [one for one in self.sent_to.values() if one.webhook_id == webhook_id]
+        return sorted(found, key=lambda one: one.id, reverse=True)[:at_most]
+
+    def due(self, webhook_id: str, now: datetime, *, at_most: int) -> builtins.list[Delivery]:
+        found = self.deliveries(webhook_id, at_most=10_000)
+        return [one for one in reversed(found) if one.due_at(now)][:at_most]
+
+    def dispatch(self, delivery: Delivery) -> None:
+        self.dispatched.append((delivery.webhook_id, delivery.id))
+
+
+class MemoryReceivers:
+    """The port `Receivers`: answers in order, the last one for ever."""
+
+    def __init__(self) -> None:
+        self.loopback = False
+        self.answers: list[Answer] = [Answer(200)]
+        self.posted: list[tuple[str, dict[str, str], bytes]] = []
+
+    def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        self.posted.append((url, dict(headers), body))
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
 
 class MemoryTurns:
@@ -990,6 +1075,7 @@ class MemorySecrets:
     def __init__(self) -> None:
         self.names: set[str] = set()
         self.made: dict[str, int] = {}
+        self.written: dict[str, str] = {}
 
     def ensure(self, name: str) -> str:
         if name not in self.names:
@@ -998,10 +1084,16 @@ class MemorySecrets:
         return f"arn:aws:secretsmanager:us-east-1:123456789012:secret:{name}"
 
     def read(self, name: str, *, fresh: bool = False) -> str | None:
+        if name in self.written:
+            return self.written[name]
         return f"key {self.made[name]} of {name}" if name in self.names else None
+
+    def write(self, name: str, value: str) -> None:
+        self.written[name] = value
 
     def delete(self, name: str) -> None:
         self.names.discard(name)
+        self.written.pop(name, None)
 
 
 class MemoryMetrics:
@@ -1025,8 +1117,13 @@ class MemoryPrices:
 class MemoryNotices:
     """The port `Notices`; `events` is what the bus has taken."""
 
-    def __init__(self, runs: MemoryRuns, clusters: MemoryClusters) -> None:
-        self._stores = (runs.notices, clusters.notices)
+    def __init__(
+        self,
+        runs: MemoryRuns,
+        clusters: MemoryClusters,
+        *more: dict[tuple[str, str], Notice],
+    ) -> None:
+        self._stores = (runs.notices, clusters.notices, *more)
         self.events: list[UserEvent] = []
         self.away = False
 
@@ -1057,6 +1154,8 @@ class World:
     clusters: MemoryClusters = field(init=False)
     arrays: MemoryArrays = field(init=False)
     approvals: MemoryApprovals = field(init=False)
+    webhooks: MemoryWebhooks = field(init=False)
+    receivers: MemoryReceivers = field(default_factory=MemoryReceivers)
     turns: MemoryTurns = field(default_factory=MemoryTurns)
     schedules: MemorySchedules = field(init=False)
     scheduler: MemoryScheduler = field(default_factory=MemoryScheduler)
@@ -1081,7 +1180,8 @@ class World:
 
     def __post_init__(self) -> None:
         self.runs, self.clusters = MemoryRuns(self.clock), MemoryClusters(self.clock)
-        self.notices = MemoryNotices(self.runs, self.clusters)
+        self.webhooks = MemoryWebhooks(self.clock)
+        self.notices = MemoryNotices(self.runs, self.clusters, self.webhooks.notices)
         self.arrays = MemoryArrays(self.clock)
         self.approvals = MemoryApprovals(self.clock)
         self.schedules = MemorySchedules(self.clock)
@@ -1097,6 +1197,7 @@ class World:
             runs=wrap(self.runs), clusters=wrap(self.clusters), waits=wrap(self.waits),
             arrays=wrap(self.arrays), schedules=wrap(self.schedules), turns=wrap(self.turns),
             approvals=wrap(self.approvals),
+            webhooks=wrap(self.webhooks), receivers=self.receivers,
             scheduler=wrap(self.scheduler),
             filesystems=wrap(self.filesystems), audit=wrap(self.audit), lustre=wrap(self.lustre),
             networks=wrap(self.networks),

@@ -266,6 +266,11 @@ def secret_prefix(stack: str) -> str:
     return f"trainyard/{stack}"
 
 
+def webhook_secret(prefix: str, webhook_id: str) -> str:
+    """The secret that signs for a webhook: not below the prefix, where nodes and functions read."""
+    return f"trainyard-webhooks/{prefix.removeprefix('trainyard/')}/{webhook_id}"
+
+
 def agent_key_secret(prefix: str, cluster: str) -> str:
     """The secret that holds the key of a cluster's agents, below a `secret_prefix`."""
     return f"{prefix}/{cluster}/agent-key"

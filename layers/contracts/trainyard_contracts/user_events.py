@@ -25,6 +25,7 @@ UserEventType = Literal[
     "cluster.ready",
     "cluster.failed",
     "cluster.deleted",
+    "webhook.disabled",
 ]
 
 #: When each is sent; the key is the event's detail-type.
@@ -43,6 +44,7 @@ USER_EVENTS: dict[UserEventType, str] = {
     "cluster.ready": "a cluster takes runs, for the first time since it was made",
     "cluster.failed": "a cluster could not be made; it is deleted",
     "cluster.deleted": "a cluster is gone",
+    "webhook.disabled": "a receiver took nothing for a day, or wants nothing more",
 }
 
 Severity = Literal["info", "warning", "error"]
@@ -51,6 +53,7 @@ Severity = Literal["info", "warning", "error"]
 SEVERITIES: Final[dict[UserEventType, Severity]] = {
     "run.failed": "error",
     "cluster.failed": "error",
+    "webhook.disabled": "error",
     "run.budget": "warning",
     "approval.needed": "warning",
     "approval.denied": "warning",
@@ -83,6 +86,12 @@ class ToldApproval(Lenient):
     id: str
 
 
+class ToldWebhook(Lenient):
+    """The webhook that an event is about."""
+
+    id: str
+
+
 class UserEvent(Lenient):
     """The detail of an event. It may come twice with the same `id`, late, and out of order."""
 
@@ -93,3 +102,4 @@ class UserEvent(Lenient):
     run: ToldRun | None = None
     cluster: ToldCluster | None = None
     approval: ToldApproval | None = None
+    webhook: ToldWebhook | None = None

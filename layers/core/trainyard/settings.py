@@ -73,6 +73,8 @@ class Settings:
     notice_topic_arn: str = ""
     #: the secret with the list of Slack's people; '' where there is none
     slack_people: str = ""
+    #: where AWS is; '' on AWS itself. On the local cloud webhooks may be sent to this machine
+    aws_endpoint: str = ""
     #: what every response_url of Slack begins with
     slack_hooks: str = "https://hooks.slack.com/"
     #: the id of the channel that has a message for each run; '' where there is none
@@ -119,6 +121,7 @@ class Settings:
             approvers=_comma_list(env, "APPROVERS"),
             notice_topic_arn=env.get("NOTICE_TOPIC_ARN", "").strip(),
             slack_people=env.get("SLACK_PEOPLE", "").strip(),
+            aws_endpoint=env.get("AWS_ENDPOINT_URL", "").strip(),
             slack_hooks=env.get("SLACK_HOOKS", "").strip() or cls.slack_hooks,
             slack_channel=env.get("SLACK_CHANNEL", "").strip(),
             slack_bot_token=env.get("SLACK_BOT_TOKEN", "").strip(),

@@ -94,6 +94,7 @@ def build(settings: Settings) -> Ports:
     from trainyard.aws.networks import Subnets
     from trainyard.aws.notices import TableNotices
     from trainyard.aws.pricing import PriceList
+    from trainyard.aws.receivers import HttpsReceivers
     from trainyard.aws.runs import TableRuns
     from trainyard.aws.scheduler import EventBridgeScheduler
     from trainyard.aws.schedules import TableSchedules
@@ -103,9 +104,10 @@ def build(settings: Settings) -> Ports:
     from trainyard.aws.turns import TableTurns
     from trainyard.aws.uploads import S3Uploads
     from trainyard.aws.waits import TableWaits
+    from trainyard.aws.webhooks import TableWebhooks
 
     table, clock = Table(Lazy("dynamodb", settings.region), settings.table_name), SystemClock()
-    s3 = Lazy("s3", settings.region)
+    s3, events = Lazy("s3", settings.region), Lazy("events", settings.region)
     blobs = S3Blobs(s3, settings.data_bucket)
     return Ports(
         runs=TableRuns(table, clock),
@@ -119,6 +121,8 @@ def build(settings: Settings) -> Ports:
             settings.steps_function_arn,
             settings.schedules_role_arn,
         ),
+        webhooks=TableWebhooks(table, clock, events, settings.event_bus_name),
+        receivers=HttpsReceivers(loopback=_on_this_machine(settings.aws_endpoint)),
         clusters=TableClusters(table, clock),
         filesystems=TableFilesystems(table, clock),
         audit=TableAudit(table, clock, timedelta(days=settings.audit_days)),
@@ -137,7 +141,7 @@ def build(settings: Settings) -> Ports:
         dead_letters=QueueDeadLetters(Lazy("sqs", settings.region), settings.dead_letters_url),
         notices=TableNotices(
             table,
-            Lazy("events", settings.region),
+            events,
             settings.event_bus_name,
             Lazy("sns", settings.region),
             settings.notice_topic_arn,
@@ -149,6 +153,15 @@ def build(settings: Settings) -> Ports:
         ids=Ulids(),
         config=_config(settings),
     )
+
+
+def _on_this_machine(aws_endpoint: str) -> bool:
+    """Whether AWS itself is the local cloud."""
+    from urllib.parse import urlsplit
+
+    from trainyard.domain.webhooks import is_loopback
+
+    return is_loopback(urlsplit(aws_endpoint).hostname or "")
 
 
 def _backends(settings: Settings, blobs: Blobs) -> dict[str, Backend]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from datetime import datetime, timezone
 
 from ulid import ULID
@@ -19,3 +20,6 @@ class Ulids:
 
     def ulid(self) -> str:
         return str(ULID())
+
+    def random(self, count: int) -> bytes:
+        return secrets.token_bytes(count)

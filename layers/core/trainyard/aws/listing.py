@@ -20,6 +20,7 @@ from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.listing import Wanted, matches
 from trainyard.domain.records import Cluster, Run
 from trainyard.domain.schedule_records import Schedule
+from trainyard.domain.webhook_records import Webhook
 from trainyard.ports import Page
 from trainyard_contracts.people import Person
 
@@ -37,7 +38,7 @@ _MOST_ENTRIES = 10_000
 #: Sorts after every stamp.
 _LAST = "~"
 
-M = TypeVar("M", Run, Cluster, Filesystem, RunArray, Schedule, Approval)
+M = TypeVar("M", Run, Cluster, Filesystem, RunArray, Schedule, Approval, Webhook)
 
 
 class Found(NamedTuple):

@@ -1,6 +1,6 @@
-"""A cluster's key in Secrets Manager.
+"""Keys in Secrets Manager: of clusters, and of webhooks.
 
-It is made once. Nodes read it to sign their reports, and the functions to verify them.
+A cluster's is made once. Nodes read it to sign their reports, and the functions to verify them.
 """
 
 from __future__ import annotations
@@ -67,6 +67,19 @@ class SecretKeys:
             self._forget_oldest()
             self._read[name] = (self._monotonic(), value)
         return value
+
+    def write(self, name: str, value: str) -> None:
+        self._read.pop(name, None)
+        try:
+            with translated(
+                f"create the secret {name}", {"ResourceExistsException": _Exists, **_LEAVING}
+            ):
+                self._secrets.create_secret(Name=name, SecretString=value, Tags=self._tags)
+        except _Exists:
+            with translated(
+                f"write the secret {name}", {"ResourceNotFoundException": errors.RetryableError}
+            ):
+                self._secrets.put_secret_value(SecretId=name, SecretString=value)
 
     def _ask(self, name: str) -> str | None:
         # A secret that is being deleted answers InvalidRequestException.

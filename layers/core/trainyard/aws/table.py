@@ -19,6 +19,9 @@
     schedule#<name>   schedule                   a schedule (doc, version)
     approval#<id>     approval                   an approval (doc, version)
     filesystem#<name> filesystem                 a filesystem (doc, version)
+    webhook#<id>      webhook                    a receiver of events (doc, version)
+    webhook#<id>      delivery#<id>              an event for it (doc, version), TTL 30 days
+    webhook#<id>      notice#<notice id>         what people hear of it
     wait#<owner>      wait                       a machine's task token
     audit#<month>     <at>#<entry id>            who changed what, TTL
     audit-id#<id>     once                       makes the same entry id a no-op, TTL
@@ -35,6 +38,8 @@ The index has these keys:
     schedule#<name>   schedules#active|deleted   <created>#<name>
     approval#<id>     approvals#pending|decided  <created>#<id>
     filesystem#<name> filesystems#active|deleted <created>#<name>
+    webhook#<id>      webhooks#here|deleted      <created>#<id>
+    webhook#<id>      deliveries#<id>            <due>#<delivery id>, while it waits for a try
     wait#<owner>      waits                      <owner>
     slack#run-<id>    slack-threads              <shown>#<id>, while it is open
     (any notice)      notices                    <at>#<notice id>, until it is sent

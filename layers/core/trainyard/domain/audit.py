@@ -21,6 +21,7 @@ Act = Literal[
     "filesystem.create", "filesystem.export", "filesystem.delete", "filesystem.share",
     "filesystem.transfer", "run.delete-directory", "array.submit", "array.cancel",
     "approval.approve", "approval.deny",
+    "webhook.add", "webhook.rotate", "webhook.redeliver", "webhook.remove",
     "schedule.create", "schedule.pause", "schedule.resume", "schedule.delete",
     "slack.refused",
 ]  # fmt: skip

@@ -162,6 +162,27 @@ class ApprovalNotFound(NotFound):
         return cls(f"'{approval_id[:100]}' is not the id of an approval.")
 
 
+class WebhookNotFound(NotFound):
+    title = "There is no such webhook"
+    next_step = "List webhooks with GET /v1/webhooks or 'trainyard webhook ls'."
+
+    @classmethod
+    def of(cls, webhook_id: str) -> WebhookNotFound:
+        return cls(f"'{webhook_id[:100]}' is not the id of a webhook.")
+
+
+class DeliveryNotFound(NotFound):
+    title = "The webhook has no such delivery"
+    next_step = (
+        "Look at its newest ones with GET /v1/webhooks/{id} or 'trainyard webhook show'; they are "
+        "kept for 30 days."
+    )
+
+    @classmethod
+    def of(cls, delivery_id: str) -> DeliveryNotFound:
+        return cls(f"'{delivery_id[:100]}' is not the id of a delivery.")
+
+
 class ScheduleNotFound(NotFound):
     title = "There is no such schedule"
     next_step = "List schedules with GET /v1/schedules or 'trainyard schedule ls'."

@@ -28,6 +28,7 @@ _HAPPENED: dict[UserEventType, str] = {
     "cluster.ready": "is ready",
     "cluster.failed": "failed",
     "cluster.deleted": "was deleted",
+    "webhook.disabled": "was disabled",
 }
 _TYPES: dict[str, UserEventType] = {name: name for name in get_args(UserEventType)}
 
@@ -64,7 +65,9 @@ def attributes_of(event: UserEvent) -> dict[str, str]:
 def _name(event: UserEvent) -> str:
     if event.run:
         return event.run.name or event.run.id
-    return event.cluster.name if event.cluster else "Trainyard"
+    if event.cluster:
+        return event.cluster.name
+    return f"Webhook {event.webhook.id}" if event.webhook else "Trainyard"
 
 
 def _where(event: UserEvent) -> str:

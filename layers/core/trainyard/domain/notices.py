@@ -45,6 +45,7 @@ class Notice(Record):
     cluster_name: str = ""
     attempt: int | None = None
     approval_id: str = ""
+    webhook_id: str = ""
 
 
 def of_line(run_id: str, line: TimelineEntry) -> Notice | None:

@@ -13,6 +13,7 @@ from trainyard.domain.errors import Forbidden
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.records import Cluster, Run
 from trainyard.domain.schedule_records import Schedule
+from trainyard.domain.webhook_records import Webhook
 from trainyard_contracts.people import Person
 
 #: viewer: reads. member: also submits and creates, and changes what is theirs. admin: everything.
@@ -41,7 +42,7 @@ class RolesOfPeople:
 class Thing:
     """What somebody wants to change."""
 
-    kind: Literal["run", "cluster", "filesystem", "array", "schedule"]
+    kind: Literal["run", "cluster", "filesystem", "array", "schedule", "webhook"]
     name: str
     owner: Person | None
     shared_with: Sequence[str] = ()
@@ -49,7 +50,9 @@ class Thing:
     of_run: str = ""
 
     @classmethod
-    def of(cls, record: Run | Cluster | Filesystem | RunArray | Schedule) -> Thing:
+    def of(cls, record: Run | Cluster | Filesystem | RunArray | Schedule | Webhook) -> Thing:
+        if isinstance(record, Webhook):
+            return cls("webhook", record.id, record.created_by)
         if isinstance(record, RunArray):
             return cls("array", record.id, record.created_by)
         if isinstance(record, Schedule):
@@ -144,11 +147,11 @@ def _too_little(person: Person, role: Role | None) -> Forbidden:
 
 def _anothers(thing: Thing, owner: Person) -> Forbidden:
     named = f"{thing.kind.capitalize()} '{thing.name}'"
-    if thing.kind in ("array", "schedule"):
+    if thing.kind in ("array", "schedule", "webhook"):
         return Forbidden(
             f"{named} belongs to {owner.name} ({owner.arn}).",
-            next_step=f"Ask {owner.name} or an admin to do it; arrays and schedules are not "
-            "shared, and not given to others.",
+            next_step=f"Ask {owner.name} or an admin to do it; arrays, schedules and "
+            "webhooks are not shared, and not given to others.",
         )
     given = f"run {{}} {thing.of_run}" if thing.of_run else f"{thing.kind} {{}} {thing.name}"
     return Forbidden(

@@ -24,6 +24,7 @@ from trainyard.http import (
     runs,
     schedules,
     uploads,
+    webhooks,
 )
 from trainyard.http.callers import caller_of
 from trainyard.http.nearest import fields_beside, meant
@@ -61,6 +62,7 @@ class Api:
             filesystems,
             nodes,
             uploads,
+            webhooks,
         ):
             self.resolver.include_router(resource.routes(ports))
         self._ports = ports

@@ -19,6 +19,7 @@ from trainyard.domain.errors import (
     NodeNotFound,
     ScheduleNotFound,
     UploadNotFound,
+    WebhookNotFound,
 )
 from trainyard.ports import Ports
 from trainyard_contracts.base import NAME_PATTERN, told
@@ -35,6 +36,7 @@ ArrayPath = Annotated[str, Path(alias="arrayId", description="arr-<ulid>")]
 ApprovalPath = Annotated[str, Path(alias="approvalId", description="apr-<ulid>-<number>")]
 ClusterPath = Annotated[str, Path(alias="clusterName")]
 SchedulePath = Annotated[str, Path(alias="scheduleName")]
+WebhookPath = Annotated[str, Path(alias="webhookId", description="wh-<26 characters>")]
 FilesystemPath = Annotated[str, Path(alias="filesystemName")]
 InstancePath = Annotated[str, Path(alias="instanceId", description="i-<hex digits>")]
 UploadPath = Annotated[str, Path(alias="uploadId", description="SHA-256 of the tree's document")]
@@ -52,6 +54,7 @@ IdempotencyKey = Annotated[
 ]
 
 _APPROVAL = re.compile(r"apr-[0-9a-hjkmnp-tv-z]{26}-[1-9][0-9]{0,5}")
+_WEBHOOK = re.compile(r"wh-[0-9a-z]{26}")
 _ARRAY = re.compile(r"arr-[0-9a-hjkmnp-tv-z]{26}")
 _INSTANCE = re.compile(r"i-[0-9a-f]{8}(?:[0-9a-f]{9})?")
 _NAME = re.compile(NAME_PATTERN)
@@ -95,6 +98,15 @@ def approval_id(value: str) -> str:
         raise MethodNotAllowed(f"'{value[:100]}' names an action; actions are sent with POST.")
     if not _APPROVAL.fullmatch(value):
         raise ApprovalNotFound.of(value)
+    return value
+
+
+def webhook_id(value: str) -> str:
+    """Raises WebhookNotFound for a text that cannot be a webhook's id."""
+    if ":" in value:
+        raise MethodNotAllowed(f"'{value[:100]}' names an action; actions are sent with POST.")
+    if not _WEBHOOK.fullmatch(value):
+        raise WebhookNotFound.of(value)
     return value
 
 

@@ -29,6 +29,7 @@ TAGS = {
     "nodes": "The nodes of a cluster",
     "approvals": "What waits until people say yes or no",
     "arrays": "Many runs of one spec, with other parameters each",
+    "webhooks": "Receivers of events by Standard Webhooks",
     "schedules": "Runs that are submitted again and again, by a clock",
     "costs": "What runs and clusters have cost, and what for",
     "people": "Who may change what, and who changed what",

@@ -36,6 +36,12 @@ from trainyard.app.runs.schedules import (
 from trainyard.app.runs.submit_array import submit_array
 from trainyard.app.runs.submit_run import submit_run
 from trainyard.app.runs.uploads import request_upload
+from trainyard.app.webhooks.manage import (
+    add_webhook,
+    redeliver,
+    remove_webhook,
+    rotate_webhook,
+)
 from trainyard.domain.approval_records import Approval
 from trainyard.domain.approvals import refusal_to_decide
 from trainyard.domain.array_records import RunArray
@@ -52,6 +58,7 @@ from trainyard.domain.people import (
 )
 from trainyard.domain.records import Cluster, Run
 from trainyard.domain.schedule_records import Schedule
+from trainyard.domain.webhook_records import Delivery, Webhook
 from trainyard.ports import BatchResult, Ports
 from trainyard_contracts.adopting import AdoptSpec
 from trainyard_contracts.arrays import ArraySpec
@@ -62,6 +69,7 @@ from trainyard_contracts.schedules import ScheduleSpec
 from trainyard_contracts.sharing import SharingSpec
 from trainyard_contracts.specs import RunSpec
 from trainyard_contracts.trees import Upload, UploadSpec
+from trainyard_contracts.webhooks import WebhookSpec
 
 _LOG = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -246,6 +254,44 @@ class OnBehalf:
     def _schedule(self, name: str) -> Schedule:
         return self._ports.schedules.get(name)
 
+    # Webhooks
+
+    def add_webhook(
+        self, spec: WebhookSpec, *, idempotency_key: str | None
+    ) -> tuple[Webhook, str | None]:
+        return self._made(
+            "webhook.add",
+            "webhook/",
+            lambda: add_webhook(
+                self._ports, spec, idempotency_key=self._own(idempotency_key), by=self._by
+            ),
+            lambda made: f"webhook/{made[0].id}",
+        )
+
+    def rotate_webhook(self, webhook_id: str, *, reason: str = "") -> tuple[Webhook, str]:
+        return self._changed(
+            "webhook.rotate",
+            self._ports.webhooks.get(webhook_id),
+            lambda: rotate_webhook(self._ports, webhook_id),
+            reason,
+        )
+
+    def redeliver(self, webhook_id: str, delivery_id: str, *, reason: str = "") -> Delivery:
+        return self._changed(
+            "webhook.redeliver",
+            self._ports.webhooks.get(webhook_id),
+            lambda: redeliver(self._ports, webhook_id, delivery_id),
+            reason,
+        )
+
+    def remove_webhook(self, webhook_id: str, *, reason: str = "") -> Webhook:
+        return self._changed(
+            "webhook.remove",
+            self._ports.webhooks.get(webhook_id),
+            lambda: remove_webhook(self._ports, webhook_id),
+            reason,
+        )
+
     def request_upload(self, spec: UploadSpec) -> Upload:
         """Not in the audit list: it changes nothing of anybody, and the run that uses it is."""
         _raised(refusal(self._ports.config.roles, self._by))
@@ -411,7 +457,7 @@ class OnBehalf:
     def _changed(
         self,
         what: Act,
-        record: Run | Cluster | Filesystem | RunArray | Schedule,
+        record: Run | Cluster | Filesystem | RunArray | Schedule | Webhook,
         act: Callable[[], T],
         reason: str = "",
         *,

@@ -17,6 +17,7 @@ from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.people import Thing
 from trainyard.domain.records import Cluster, Run, TimelineEntry
 from trainyard.domain.schedule_records import Schedule
+from trainyard.domain.webhook_records import Webhook
 from trainyard.domain.words import listed
 from trainyard.ports import Ports
 from trainyard_contracts.people import Person
@@ -35,7 +36,9 @@ def _store(ports: Ports, kind: str) -> Any:
     return {"run": ports.runs, "cluster": ports.clusters, "filesystem": ports.filesystems}[kind]
 
 
-def thing_of(ports: Ports, record: Run | Cluster | Filesystem | RunArray | Schedule) -> Thing:
+def thing_of(
+    ports: Ports, record: Run | Cluster | Filesystem | RunArray | Schedule | Webhook
+) -> Thing:
     """A run's own cluster is that of the run's owner, and shared with whom the run is."""
     thing = Thing.of(record)
     if not isinstance(record, Cluster) or record.owner_run is None:

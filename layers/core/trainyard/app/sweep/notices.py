@@ -7,29 +7,52 @@ death between the two sends it again with the same id, and none loses it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from trainyard.app.sweep.swept import Swept
+from trainyard.app.webhooks.deliver import enqueue
 from trainyard.domain.errors import (
     ClusterNotFound,
     RecordUnreadable,
     RunNotFound,
 )
 from trainyard.domain.notices import Notice
+from trainyard.domain.webhook_records import Webhook
 from trainyard.ports import Ports, UnsentNotice
-from trainyard_contracts.user_events import ToldApproval, ToldCluster, ToldRun, UserEvent
+from trainyard_contracts.user_events import (
+    ToldApproval,
+    ToldCluster,
+    ToldRun,
+    ToldWebhook,
+    UserEvent,
+)
 
 #: So many notices a sweep, within its time limit.
 NOTICES = 200
 
 
-def unsent_notices(ports: Ports) -> Sequence[UnsentNotice]:
-    return ports.notices.unsent(NOTICES)
+class Unsent(NamedTuple):
+    """A notice, and the webhooks as they were when the sweep began."""
+
+    notice: UnsentNotice
+    webhooks: list[Webhook]
 
 
-def notice_step(ports: Ports, unsent: UnsentNotice) -> Iterator[Swept]:
-    """No line of the sweep's log: it is news of a run, and no repair."""
-    ports.notices.send(event_of(ports, unsent.notice))
-    ports.notices.sent(unsent)
+def unsent_notices(ports: Ports) -> Sequence[Unsent]:
+    found = ports.notices.unsent(NOTICES)
+    active = ports.webhooks.active() if found else []
+    return [Unsent(notice, active) for notice in found]
+
+
+def notice_step(ports: Ports, unsent: Unsent) -> Iterator[Swept]:
+    """No line of the sweep's log: it is news of a run, and no repair.
+
+    Deliveries first: a topic that is away delays no webhook.
+    """
+    event = event_of(ports, unsent.notice.notice)
+    enqueue(ports, event, unsent.webhooks)
+    ports.notices.send(event)
+    ports.notices.sent(unsent.notice)
     return iter(())
 
 
@@ -43,6 +66,7 @@ def event_of(ports: Ports, notice: Notice) -> UserEvent:
         run=_run(ports, notice) if notice.run_id else None,
         cluster=_cluster(ports, notice.cluster_name) if notice.cluster_name else None,
         approval=ToldApproval(id=notice.approval_id) if notice.approval_id else None,
+        webhook=ToldWebhook(id=notice.webhook_id) if notice.webhook_id else None,
     )
 
 

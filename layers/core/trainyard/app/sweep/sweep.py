@@ -29,11 +29,12 @@ from trainyard.app.sweep.cluster_changes import cluster_change
 from trainyard.app.sweep.directories import directories, old_directory
 from trainyard.app.sweep.filesystems import filesystem_step, filesystems, unknown_filesystem
 from trainyard.app.sweep.filesystems import unknown as unknown_filesystems
-from trainyard.app.sweep.notices import notice_step, unsent_notices
+from trainyard.app.sweep.notices import Unsent, notice_step, unsent_notices
 from trainyard.app.sweep.orphans import REMEDY, Suspect, suspects
 from trainyard.app.sweep.schedules import schedule_step, stored_schedules
 from trainyard.app.sweep.swept import Swept
 from trainyard.app.sweep.turns import turns_step
+from trainyard.app.sweep.webhooks import delivery_step, due_deliveries
 from trainyard.domain import names, teardown
 from trainyard.domain.approval_records import Approval
 from trainyard.domain.array_records import RunArray
@@ -49,7 +50,8 @@ from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.records import Cluster, Run, TimelineEntry, Wait
 from trainyard.domain.schedule_records import Schedule
 from trainyard.domain.states import BackendStatus, NodeState
-from trainyard.ports import DeadLetter, Directory, Ports, Remains, SeenFilesystem, UnsentNotice
+from trainyard.domain.webhook_records import Delivery
+from trainyard.ports import DeadLetter, Directory, Ports, Remains, SeenFilesystem
 from trainyard_contracts.commands import Cancel, JobState, Status, answer_of
 from trainyard_contracts.events import ClusterHeartbeat, ExportFinished
 
@@ -116,15 +118,16 @@ def _name(
     | RunArray
     | Schedule
     | Approval
-    | UnsentNotice,
+    | Unsent
+    | Delivery,
 ) -> str:
-    if isinstance(item, UnsentNotice):
-        return item.notice.id
+    if isinstance(item, Unsent):
+        return item.notice.notice.id
     if isinstance(item, DeadLetter):
         return item.body[:200]
     if isinstance(item, SeenFilesystem):
         return item.fsx_id
-    if isinstance(item, (Run, RunArray, Approval)):
+    if isinstance(item, (Run, RunArray, Approval, Delivery)):
         return item.id
     return item.owner if isinstance(item, Wait) else item.name
 
@@ -562,5 +565,6 @@ DUTIES: tuple[
     (unknown_filesystems, unknown_filesystem),
     (directories, old_directory),
     (unsent_notices, notice_step),
+    (due_deliveries, delivery_step),
     (_letters, dead_letter),  # last: an event that made on-fact fail may make the sweep fail, too
 )
