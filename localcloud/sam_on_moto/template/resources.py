@@ -98,6 +98,9 @@ UPDATES: dict[str, Update] = {}
 ADDED = frozenset(
     {
         "AWS::Lambda::LayerVersion",
+        "AWS::Lambda::Function",
+        "AWS::Lambda::EventInvokeConfig",
+        "AWS::Logs::LogGroup",
         "AWS::IAM::Role",
         "AWS::Scheduler::ScheduleGroup",
         "AWS::SNS::Topic",
