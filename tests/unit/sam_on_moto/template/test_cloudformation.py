@@ -189,11 +189,11 @@ def test_an_update_that_is_refused_has_changed_nothing(
     assert (sorted(changed), updated.outputs) == (["F", "G"], {"A": "x"})
 
 
-def test_an_update_makes_new_layers_and_no_new_topic(tmp_path: Path) -> None:
+def test_an_update_makes_new_layers_and_no_new_queue(tmp_path: Path) -> None:
     (tmp_path / "code").mkdir()
     content = {"S3Bucket": "staged", "S3Key": "code"}
     layer = {"Type": "AWS::Lambda::LayerVersion", "Properties": {"Content": content}}
-    topic = {"Type": "AWS::SNS::Topic"}
+    queue = {"Type": "AWS::SQS::Queue"}
     outputs = {"A": {"Value": {"Ref": "L"}}}
     parts = cast(Parts, SimpleNamespace(cloud=CLOUD))
     maker = Maker(parts, tmp_path, lambda layers: layers[0])
@@ -202,7 +202,7 @@ def test_an_update_makes_new_layers_and_no_new_topic(tmp_path: Path) -> None:
     assert list(updated.resources) == list(updated.properties) == ["L"]
     assert updated.outputs["A"] in maker.layers
     with pytest.raises(TemplateError, match="T: it is new"):
-        cloudformation.update(CLOUD, updated, {"Resources": {"L": layer, "T": topic}}, {}, maker)
+        cloudformation.update(CLOUD, updated, {"Resources": {"L": layer, "T": queue}}, {}, maker)
 
 
 def test_an_update_makes_a_new_alarm_once_nothing_else_is_wrong(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_an_update_makes_a_new_alarm_once_nothing_else_is_wrong(tmp_path: Path) 
     alarm = {"Type": "AWS::CloudWatch::Alarm", "Properties": watched}
     parts = cast(Parts, SimpleNamespace(cloud=CLOUD))
     maker = Maker(parts, tmp_path, lambda layers: layers[0])
-    stack, wrong = Stack("stack", {}, {}, {}), {"Type": "AWS::SNS::Topic"}
+    stack, wrong = Stack("stack", {}, {}, {}), {"Type": "AWS::SQS::Queue"}
     with pytest.raises(TemplateError, match="T: it is new"):
         cloudformation.update(CLOUD, stack, {"Resources": {"A": alarm, "T": wrong}}, {}, maker)
     updated = cloudformation.update(CLOUD, stack, {"Resources": {"A": alarm}}, {}, maker)
