@@ -25,10 +25,12 @@ from tests.support.story import Story, run_spec
 from tests.support.trees import packed, upload_spec
 
 from trainyard.app.runs.submit_run import submit_run
+from trainyard.app.webhooks.deliver import enqueue
 from trainyard.domain.approvals import ApprovalRules
 from trainyard.domain.states import BackendStatus
 from trainyard.ports import CommandResult
 from trainyard_contracts.people import named
+from trainyard_contracts.user_events import UserEvent
 from trainyard_sdk.connection import Connection
 from trainyard_sdk.signing import SigV4
 
@@ -221,6 +223,19 @@ def approvals(_: Story, call: Calls) -> None:
     call.made |= other.made
 
 
+def webhooks(story: Story, call: Calls) -> None:
+    spec = {"url": "https://example.com/x", "types": ["run.failed"]}
+    made = call("webhooks.add_webhook", body=("WebhookSpec", spec))
+    assert made.secret.startswith("whsec_")
+    assert [one.id for one in call("webhooks.list_webhooks").webhooks] == [made.id]
+    event = UserEvent(id="run-1/end", at=story.world.clock.now(), type="run.failed", message="no")
+    enqueue(story.world.ports, event, story.world.webhooks.active())
+    (sent,) = call("webhooks.get_webhook", made.id).deliveries
+    assert call("webhooks.redeliver", made.id, delivery=sent.id).state == "waiting"
+    assert call("webhooks.rotate_webhook", made.id).secret != made.secret
+    assert call("webhooks.remove_webhook", made.id).status == "Deleted"
+
+
 def filesystems(story: Story, call: Calls) -> None:
     call("filesystems.create_filesystem", body=("FilesystemSpec", filesystem_document()))
     lustre = story.world.lustre
@@ -251,7 +266,8 @@ def test_it_makes_every_call_and_understands_every_answer(generated: Path) -> No
     story = Story()
     call = Calls(story)
     tell: Callable[[Story, Calls], None]
-    for tell in (runs, clusters, filesystems, uploads, teams, adopted, many, approvals):
+    stories = (runs, clusters, filesystems, uploads, teams, adopted, many, approvals, webhooks)
+    for tell in stories:
         tell(story, call)
     every = {
         f"{path.parent.name}.{path.stem}"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import boto3
 import pytest
+from standardwebhooks.webhooks import WebhookVerificationError
 from tests.support.memory import MemoryClock, MemoryNotices, MemoryWebhooks
+from tests.support.repository import ROOT
 from tests.support.store_table import new_table
 
 from trainyard.aws.notices import TableNotices
@@ -16,7 +19,7 @@ from trainyard.aws.secrets import SecretKeys
 from trainyard.aws.webhooks import SOURCE, TableWebhooks
 from trainyard.domain import webhooks as pure
 from trainyard.domain.errors import ConflictError, DeliveryNotFound, WebhookNotFound
-from trainyard.domain.webhook_records import Delivery, Webhook
+from trainyard.domain.webhook_records import Delivery, Key, Keys, Webhook
 from trainyard.domain.webhooks import Answer
 from trainyard_contracts.user_events import UserEvent
 from trainyard_contracts.webhooks import WebhookSpec
@@ -151,3 +154,18 @@ def test_a_secret_is_written_and_written_over(dynamodb: Any) -> None:
     assert keys.read(name, fresh=True) == "two"
     keys.delete(name)
     keys.delete(name)
+
+
+def test_a_receiver_verifies_as_the_page_says() -> None:
+    page = (ROOT / "docs/use/notify.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    now = datetime.now(timezone.utc)  # what the library compares with
+    event = UserEvent(id="run-1/end", at=now, type="run.failed", message="no")
+    secret, body = pure.secret_of(b"s" * 32), pure.body_of(event)
+    message = pure.delivery_of(webhook(), event, now)
+    headers = pure.headers_of(message, body, Keys(keys=[Key(secret=secret)]), now)
+    found: dict[str, Any] = {"secret": secret, "body": body, "headers": headers}
+    exec(code, found)  # the page's own lines
+    assert found["sent"]["type"] == "run.failed"
+    with pytest.raises(WebhookVerificationError):
+        exec(code, {**found, "body": body + b" "})

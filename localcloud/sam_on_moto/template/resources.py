@@ -102,12 +102,21 @@ ADDED = frozenset(
         "AWS::Lambda::EventInvokeConfig",
         "AWS::Logs::LogGroup",
         "AWS::IAM::Role",
+        "AWS::Logs::LogGroup",
         "AWS::Scheduler::ScheduleGroup",
         "AWS::SNS::Topic",
     }
 )
 #: An update makes these once all else is found right.
-ADDED_LATE = frozenset({"AWS::Events::Rule", "AWS::Lambda::Permission", "AWS::CloudWatch::Alarm"})
+ADDED_LATE = frozenset(
+    {
+        "AWS::CloudWatch::Alarm",
+        "AWS::Events::Rule",
+        "AWS::Lambda::EventInvokeConfig",
+        "AWS::Lambda::Function",
+        "AWS::Lambda::Permission",
+    }
+)
 
 
 def update_of(type_name: str, properties: str) -> Callable[[Prepare], Prepare]:
