@@ -98,9 +98,6 @@ UPDATES: dict[str, Update] = {}
 ADDED = frozenset(
     {
         "AWS::Lambda::LayerVersion",
-        "AWS::Lambda::Function",
-        "AWS::Lambda::EventInvokeConfig",
-        "AWS::Logs::LogGroup",
         "AWS::IAM::Role",
         "AWS::Logs::LogGroup",
         "AWS::Scheduler::ScheduleGroup",
