@@ -44,16 +44,17 @@ test: setup-trainers ## all tests but those of test-*, three files at once (WORK
 	@$(BIN)/python -m pytest $(BESIDE) tests/local tests \
 		-m "not machines and not parallelcluster and not conformance and not first_light and not long"
 
-# What .ci/run has no time for: more programs that lose a node, ParallelCluster in trouble.
-test-long: setup-trainers ## more of the stories that `make test` tells, three files at once
-	@$(BIN)/python -m pytest $(BESIDE) -m long tests/local
+# What .ci/run has no time for: other ways to the same end, and whole stories of minutes.
+test-long: node_agent/packages/pip.whl machine-image setup-trainers
+test-long: ## more of the stories that `make test` and `make test-machines` tell; root
+	@$(BIN)/python -m pytest $(BESIDE) -m long tests
 
 test-unit: setup-trainers ## the pure tests, in less than a minute: no process, no server, no Slurm
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not real" tests/unit
 
 test-machines: node_agent/packages/pip.whl machine-image setup-trainers
 test-machines: ## tests on nodes that boot: root, systemd-container, debootstrap, nftables
-	@$(BIN)/python -m pytest $(BESIDE) -m "not first_light" tests/machines
+	@$(BIN)/python -m pytest $(BESIDE) -m "not first_light and not long" tests/machines
 
 # Built before the tests and not within the first one's time: once, in some minutes.
 machine-image: setup

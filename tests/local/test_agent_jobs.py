@@ -32,6 +32,10 @@ from tests.support.waiting import eventually
 
 from trainyard_contracts.files import LogTimes
 
+EITHER_NODE = [
+    pytest.param(0, id="on the batch host"),
+    pytest.param(1, id="on the other node", marks=pytest.mark.long),
+]
 assert TRAINER.count("lockstep(step)") == 2
 
 
@@ -268,7 +272,7 @@ def step_daemon(cluster: AgentCluster, node: str) -> int:
     return parent
 
 
-@pytest.mark.parametrize("which", [0, 1], ids=["on the batch host", "on the other node"])
+@pytest.mark.parametrize("which", EITHER_NODE)
 def test_a_step_whose_daemon_was_killed_is_ended_and_the_next_attempt_goes_on(
     cluster: AgentCluster, which: int
 ) -> None:
@@ -287,7 +291,13 @@ def test_a_step_whose_daemon_was_killed_is_ended_and_the_next_attempt_goes_on(
     assert event(cluster, "AttemptStepped", 30, attempt=2)["resumedFrom"] >= 10
 
 
-@pytest.mark.parametrize("agents", [False, True], ids=["agents go on", "agents are killed"])
+@pytest.mark.parametrize(
+    "agents",
+    [
+        pytest.param(False, id="agents go on", marks=pytest.mark.long),
+        pytest.param(True, id="agents are killed"),
+    ],
+)
 def test_a_job_of_which_every_process_was_killed_is_ended_and_the_next_attempt_goes_on(
     cluster: AgentCluster, agents: bool
 ) -> None:
@@ -312,7 +322,7 @@ def test_a_job_of_which_every_process_was_killed_is_ended_and_the_next_attempt_g
     assert event(cluster, "AttemptStepped", 30, attempt=2)["resumedFrom"] >= 10
 
 
-@pytest.mark.parametrize("which", [0, 1], ids=["on the batch host", "on the other node"])
+@pytest.mark.parametrize("which", EITHER_NODE)
 def test_training_that_finished_is_a_success_though_its_steps_daemon_was_killed(
     cluster: AgentCluster, which: int
 ) -> None:

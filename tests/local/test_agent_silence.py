@@ -122,6 +122,7 @@ def test_a_node_that_stands_still_is_lost_and_what_it_left_ends_when_it_comes_ba
     )
 
 
+@pytest.mark.long
 def test_a_job_that_fails_while_a_node_of_it_stands_still_is_that_nodes_loss(
     cluster: AgentCluster,
 ) -> None:
@@ -149,7 +150,14 @@ def test_a_node_that_stands_still_for_a_second_is_not_lost(cluster: AgentCluster
     assert cluster.sink.of("AgentSilent") == lost(cluster) == cluster.sink.of("AttemptEnded") == []
 
 
-@pytest.mark.parametrize("whose", ["controller's", "batch host's", "idle node's"])
+@pytest.mark.parametrize(
+    "whose",
+    [
+        "batch host's",
+        pytest.param("controller's", marks=pytest.mark.long),
+        pytest.param("idle node's", marks=pytest.mark.long),
+    ],
+)
 def test_an_agent_that_stands_still_for_twenty_seconds_loses_no_node(
     cluster: AgentCluster, whose: str
 ) -> None:

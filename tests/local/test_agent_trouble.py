@@ -318,7 +318,9 @@ def test_agents_that_stood_still_lose_no_node_and_submit_once(
     assert cluster.sink.of("AttemptEnded", runId=run) == []
 
 
-@pytest.mark.parametrize("still", ["controller's agent", "slurmctld"])
+@pytest.mark.parametrize(
+    "still", ["controller's agent", pytest.param("slurmctld", marks=pytest.mark.long)]
+)
 def test_old_knowledge_is_no_sign_against_a_node_that_trains(
     cluster: AgentCluster, run: str, still: str
 ) -> None:

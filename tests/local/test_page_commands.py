@@ -65,6 +65,7 @@ def test_the_quickstart_trains_and_brings_the_model(newcomer: Newcomer) -> None:
     assert list((newcomer.where / "results/final").glob("*.pt"))
 
 
+@pytest.mark.long
 def test_a_script_of_ones_own_trains_and_brings_the_model(newcomer: Newcomer) -> None:
     for step in steps(USE / "own-script.md"):
         if isinstance(step, File):

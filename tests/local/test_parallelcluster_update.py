@@ -16,6 +16,8 @@ from trainyard.backends.parallelcluster.refusals import Gone
 from trainyard_cli.problems import ApiProblem
 from trainyard_contracts.places import lifecycle_prefix
 
+pytestmark = pytest.mark.long
+
 NAME = "grows"
 Json = dict[str, Any]
 FIRST: Json = {"name": "first", "min": 1, "max": 1}

@@ -51,6 +51,7 @@ def on_a_file_system_of_its_own(tmp_path: Path) -> Iterator[tuple[Machines, Path
             )
 
 
+@pytest.mark.long
 def test_a_shared_directory_that_stands_still_for_twenty_seconds_loses_nothing(
     on_a_file_system_of_its_own: tuple[Machines, Path],
 ) -> None:

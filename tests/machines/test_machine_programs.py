@@ -40,7 +40,7 @@ DIRECTORY = {
 }
 #: One that saves in place and one whose launcher starts the ranks; the others differ from these in
 #: nothing that a power cut could, and lose a node that is processes.
-ON_MACHINES = ("tutorial", "deepspeed")
+ON_MACHINES = ("tutorial", pytest.param("deepspeed", marks=pytest.mark.long))
 #: What no other attempt heals: the end, its problem's code, and words that it must have.
 WRONG = {
     "import": ("import missing\n", "lasting-error", "No module named 'missing'"),

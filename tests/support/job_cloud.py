@@ -70,7 +70,7 @@ Outputs:
 """
 Json = dict[str, Any]
 #: A look is a request, for which the cloud has to work as well.
-eventually = partial(waiting.eventually, poll=0.1)
+eventually = partial(waiting.eventually, poll=0.3)
 
 
 def skip_where_there_are_no_hosts() -> None:

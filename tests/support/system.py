@@ -30,7 +30,7 @@ Json = dict[str, Any]
 ENDED = ("Succeeded", "Failed", "Cancelled")
 LIGHT_TRAINER = (Path(__file__).parent / "light_trainer.py").read_text()
 #: Each look asks the cloud, which has to work as well.
-eventually = partial(waiting.eventually, poll=0.15)
+eventually = partial(waiting.eventually, poll=0.3)
 
 
 def light_job(nodes: int = 1, **options: Any) -> Json:

@@ -16,6 +16,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from sam_on_moto.functions import histories
 from sam_on_moto.functions.registry import Functions, NoSuchFunction
 from sam_on_moto.functions.runtime_api import Invocation
 from sam_on_moto.iam.access import Access, Denied
@@ -103,6 +104,7 @@ def install(access: Access, functions: Functions) -> None:
     _install_stop()
     _install_terminal_errors()
     _install_full_history()
+    histories.install()
     _install_lambda_tasks(access, functions)
 
 

@@ -145,7 +145,7 @@ def _check_service(access: Access, operations: Operations, response: Any) -> Non
 def _refuse_what_is_not_done(operations: Operations, service: str, response: Any) -> None:
     from moto.core.exceptions import JsonRESTError
 
-    reason = refusal(service, response._get_action(), _parameters(response), operations)
+    reason = refusal(service, response._get_action(), operations)
     if reason is None:
         return
     error = JsonRESTError("NotImplemented", reason)
@@ -290,7 +290,7 @@ def _check_s3(
 
     try:
         principal = _signer_of_url(access, response) or _caller(access, response)[0]
-        if reason := refusal("s3", response._get_action(), {}, operations):
+        if reason := refusal("s3", response._get_action(), operations):
             raise S3ClientError("NotImplemented", reason)
         action = _S3_ACTIONS.get(response._get_action(), response._get_action())
         # AWS answers for each key of DeleteObjects by itself; here one that is denied refuses all.

@@ -6,7 +6,6 @@ moto would answer as if it were done.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 Operations = Mapping[str, frozenset[str]]
 """By a service's signing name, its operations."""
@@ -71,24 +70,9 @@ OPERATIONS: Operations = {
         "sts": "AssumeRole GetCallerIdentity",
     }.items()
 }
-#: Parameters that moto reads past, with what to do instead. A value that means "not" is fine.
-_PARAMETERS: dict[tuple[str, str], dict[str, str]] = {
-    ("states", "GetExecutionHistory"): {
-        "reverseOrder": "the history comes whole, oldest event first: reverse what comes",
-        "maxResults": (
-            "the history comes whole, oldest event first: take the part that you want of what comes"
-        ),
-        "nextToken": "the history comes whole",
-    },
-}
 
 
-def refusal(
-    service: str,
-    operation: str | None,
-    parameters: Mapping[str, Any],
-    operations: Operations = OPERATIONS,
-) -> str | None:
+def refusal(service: str, operation: str | None, operations: Operations = OPERATIONS) -> str | None:
     """Why the local cloud does not do this; None if it does."""
     done = operations.get(service, frozenset())
     if operation not in done:
@@ -96,10 +80,4 @@ def refusal(
             f"the local cloud does not do {service}:{operation}; "
             f"of {service} it does: {', '.join(sorted(done))}"
         )
-    for name, instead in _PARAMETERS.get((service, operation), {}).items():
-        if parameters.get(name):
-            return (
-                f"the local cloud does not do the parameter {name} of {service}:{operation}; "
-                f"{instead}"
-            )
     return None

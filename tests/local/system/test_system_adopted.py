@@ -26,6 +26,7 @@ def state(system: System) -> str:
     return str(system.api.cluster(NAME)["status"])
 
 
+@pytest.mark.long
 def test_without_rights_the_missing_statements_are_named_and_nothing_is_left(
     system: System, theirs: ForeignCluster
 ) -> None:

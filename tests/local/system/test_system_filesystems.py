@@ -45,6 +45,7 @@ def delete_cluster(system: System, name: str) -> None:
     eventually("the cluster is gone", lambda: system.api.cluster(name)["status"] == "Deleted", 120)
 
 
+@pytest.mark.long
 def test_two_clusters_one_after_the_other_and_a_filesystem_that_is_made_again(
     system: System,
 ) -> None:

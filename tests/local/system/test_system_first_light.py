@@ -56,6 +56,7 @@ def test_a_first_light_shows_every_stage_and_leaves_nothing(system: System, tmp_
         assert secret not in light.output.read_text()
 
 
+@pytest.mark.long
 def test_without_resume_no_node_is_replaced(system: System, tmp_path: Path) -> None:
     with FirstLight(system, tmp_path, "--yes", "--without-resume", spec=light_spec()) as light:
         code, document = light.ended()
@@ -206,6 +207,7 @@ def test_after_a_kill_in_any_stage_another_one_cleans_up_by_the_file(
             done.result()
 
 
+@pytest.mark.long
 def test_a_file_whose_cluster_may_be_there_is_not_written_over(
     system: System, tmp_path: Path
 ) -> None:

@@ -165,6 +165,7 @@ def test_two_runs_on_one_cluster_do_not_know_of_each_other(system: System, share
     assert {entry["data"].get("runId", good) for entry in own} == {good}
 
 
+@pytest.mark.long
 def test_ten_runs_at_once_on_one_cluster_all_end(system: System, shared: str) -> None:
     steps = {
         system.submit(f"one-of-ten-{number}", light_job(1, steps=5 + number, every=5), shared): 5

@@ -65,7 +65,7 @@ def of_uninterrupted(system: System, cluster: str, known: dict[str, bytes], reci
     ("recipe", "fault"),
     [
         ("torchrun", "kill-process"),
-        ("mpirun", "kill-process"),
+        pytest.param("mpirun", "kill-process", marks=pytest.mark.long),
         pytest.param("accelerate", "kill-node", marks=pytest.mark.long),
         pytest.param("deepspeed", "kill-node", marks=pytest.mark.long),
     ],
@@ -89,6 +89,7 @@ def test_what_a_launcher_started_is_killed_resumes_and_ends_equal(
     assert weights(system, run_id) == of_uninterrupted(system, shared, uninterrupted, recipe)
 
 
+@pytest.mark.long
 def test_ranks_of_mpirun_save_when_they_are_told_to_stop(
     system: System, shared: str, uninterrupted: dict[str, bytes]
 ) -> None:

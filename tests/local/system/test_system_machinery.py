@@ -430,7 +430,8 @@ def test_what_an_execution_counts_of_its_history_is_no_less_than_what_it_has(
         for found in states.list_executions(stateMachineArn=machine)["executions"]
         if run_id in found["name"]
     ]
-    events = states.get_execution_history(executionArn=arn)["events"]
+    pages = states.get_paginator("get_execution_history").paginate(executionArn=arn)
+    events = [event for page in pages for event in page["events"]]
     counted = [
         json.loads(event["stateExitedEventDetails"]["output"])["decision"]["spent"]
         for event in events

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import httpx
+import pytest
 from tests.support.system import ENDED, Json, System, eventually, light_job, total
 
 from trainyard_sdk.problems import ApiProblem
@@ -90,6 +91,7 @@ def test_a_schedule_is_due_three_nights_and_each_has_a_run(system: System, share
             assert left(system, run_id) == 7
 
 
+@pytest.mark.long
 def test_each_night_has_a_chain_and_one_of_the_nights_loses_a_node(
     system: System, shared: str
 ) -> None:

@@ -12,6 +12,7 @@ MOST_USD = 240.0
 BUDGET = {"maxUsd": MOST_USD, "tailSeconds": 90, "warnAt": [0.1]}
 
 
+@pytest.mark.long
 def test_a_budget_ends_a_run_in_time_with_everything_saved(system: System) -> None:
     run_id = system.submit(
         "budget",

@@ -133,6 +133,7 @@ def test_a_cancelled_run_stops_its_job_saves_and_gives_its_warm_pool_back(system
     assert job["WarmPoolStatus"]["Status"] == "Terminated"
 
 
+@pytest.mark.long
 def test_nodes_that_aws_takes_back_are_no_failure_of_the_run(system: System) -> None:
     spec = jobs_of(1, spot={"maxWaitSeconds": 600})
     run_id = system.submit("spot", ddp(1, 120, 0.1), spec, checkpoint={"everySteps": 10})
@@ -146,6 +147,7 @@ def test_nodes_that_aws_takes_back_are_no_failure_of_the_run(system: System) -> 
     assert any("AWS took the spot nodes back" in words for words in said)
 
 
+@pytest.mark.long
 def test_a_run_that_finds_no_nodes_says_so_and_leaves_nothing(system: System) -> None:
     rare = "ml.c5.9xlarge"
     system.fault("no-capacity", instanceType=rare)
@@ -210,6 +212,7 @@ def test_a_program_finds_the_data_that_its_run_names_and_a_run_may_read_no_other
     assert not [key for key in system.exported(run_id) if "/data/" in key], system.story(run_id)
 
 
+@pytest.mark.long
 def test_a_run_begins_with_the_checkpoint_of_another_and_ends_with_the_same_weights(
     system: System,
 ) -> None:
@@ -228,6 +231,7 @@ def test_a_run_begins_with_the_checkpoint_of_another_and_ends_with_the_same_weig
     assert step in [found["step"] for found in system.whole(newer)]
 
 
+@pytest.mark.long
 def test_the_commit_of_a_repository_runs_in_every_attempt_whatever_becomes_of_its_branch(
     system: System, tmp_path: Path
 ) -> None:

@@ -10,5 +10,6 @@ from tests.support import job_examples
 pytestmark = pytest.mark.real
 
 
+@pytest.mark.long
 def test_a_killed_training_resumes_to_the_same_weights(tmp_path: Path) -> None:
     job_examples.resumed_is_undisturbed(tmp_path, "deepspeed_zero.py")
