@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,14 +10,14 @@ from typing import Any, Literal
 
 import httpx
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import BrowserContext, Page, expect
+from tests.support.console_browser import CHROMIUM, chromium, known, picture, served
 from tests.support.console_scene import ENDED, RUN, SCRIPT, Scene, a_run_of_two, at, shown
 from tests.support.repository import ROOT
 
 from trainyard_cli.console.server import Console
 from trainyard_sdk.connection import Connection
 
-CHROMIUM = shutil.which("chromium")
 AXE = ROOT / "build/axe/axe.min.js"
 PICTURES = ROOT / "build/console"
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium: make setup-trainers")
@@ -50,6 +47,8 @@ QUESTIONS = (
     ("/approvals", f"Approve run/{RUN}"),
     ("/approvals", f"Deny run/{RUN}"),
 )
+#: Charts take another width in the frame after the window has it.
+DRAWN = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 OF_A_RUN = ("overview", "timeline", "logs", "checkpoints", "cost", "outputs", "spec")
 VIEWS = (
     "/runs",
@@ -77,8 +76,6 @@ class Opened:
         self.page.on(
             "console", lambda said: self.wrong.append(said.text) if said.type == "error" else None
         )
-        ours = server.ours
-        context.add_cookies([{"name": ours.cookie_name, "value": ours.cookie, "url": ours.origin}])
 
     def at(self, path: str) -> Page:
         self.page.goto(self.server.ours.origin + path)
@@ -89,29 +86,20 @@ class Opened:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    assert CHROMIUM is not None
     expect.set_options(timeout=60_000)
-    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-    with sync_playwright() as played:
-        found = played.chromium.launch(executable_path=CHROMIUM, args=arguments)
+    with chromium() as found:
         yield found
-        found.close()
 
 
 @contextmanager
 def opened(browser: Any) -> Iterator[Opened]:
     scene = Scene()
     connection = Connection(LOCAL["apiUrl"], "us-east-1", LOCAL)
-    server = Console(connection, transport=scene.transport())
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    context = browser.new_context(reduced_motion="reduce", timezone_id="UTC")
-    context.set_default_timeout(60_000)
-    yield Opened(server, scene, context)
-    context.close()
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with served(connection, scene.transport()) as server:
+        context = known(server, browser)
+        context.set_default_timeout(60_000)
+        yield Opened(server, scene, context)
+        context.close()
 
 
 @pytest.fixture
@@ -151,6 +139,7 @@ def judged(page: Page, place: str = "html", looks: Any = LOOKS) -> Looked:
     for scheme, width in looks:
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme=scheme)
+        page.evaluate(DRAWN)
         over = page.evaluate("document.documentElement.scrollWidth - innerWidth")
         found.over[width] = max(over, found.over.get(width, 0))
         if AXE.exists() and width < 3000:
@@ -238,13 +227,14 @@ def test_a_run_is_cancelled_by_the_keyboard_with_its_reason(console: Opened) -> 
     page.get_by_role("button", name="Cancel", exact=True).focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("dialog")).to_contain_text("newest whole checkpoint is of step 120")
+    expect(page.get_by_role("dialog")).to_contain_text("Cluster demo-1 stays")
     page.get_by_label("Why").focus()
     page.keyboard.type("it's wrong & done")
     page.get_by_text("The same in a terminal").click()
     line = f"trainyard run cancel {RUN} --yes --reason 'it'\\''s wrong & done'"
     expect(page.get_by_label("Command", exact=True)).to_have_text(line)
     curl = page.get_by_label("curl", exact=True)
-    expect(curl).to_contain_text(f"{LOCAL['apiUrl']}/v1/runs/{RUN}:cancel?reason=it%27s+wrong")
+    expect(curl).to_contain_text(f"{LOCAL['apiUrl']}/v1/runs/{RUN}:cancel?reason=it%27s%20wrong")
     page.get_by_role("button", name="Cancel the run").focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("dialog")).to_have_count(0)
@@ -466,10 +456,9 @@ def test_a_refusal_of_the_api_is_shown_in_its_words(console: Opened) -> None:
 
 def test_pictures_for_the_docs(console: Opened) -> None:
     """They lie in build/console, to be looked at and copied."""
-    PICTURES.mkdir(parents=True, exist_ok=True)
     console.page.set_viewport_size({"width": 1280, "height": 860})
-    for name, path in (("runs", "/runs"), ("run", f"/runs/{RUN}"), ("cluster", "/clusters/demo-1")):
-        page = console.at(path)
-        place = PICTURES / f"console-{name}.png"
-        page.screenshot(path=place)
+    places = {"runs": "/runs", "run": f"/runs/{RUN}", "cluster": "/clusters/demo-1"}
+    for name, path in {**places, "approvals": "/approvals"}.items():
+        place = PICTURES / f"console-{name}.webp"
+        picture(console.at(path), place)
         assert place.stat().st_size > 10_000

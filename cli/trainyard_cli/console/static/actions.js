@@ -18,15 +18,28 @@ const saved = async (run) => {
   return `The newest whole checkpoint is of step ${number(found.step)}.${lost}`;
 };
 
+async function itsCluster(run) {
+  const name = run.clusterName;
+  if (!name) return "It has no cluster yet.";
+  try {
+    const found = await get(`/v1/clusters/${segment(name)}`);
+    return found.ownerRun === run.id
+      ? `Cluster ${name} was made for it and is deleted.` : `Cluster ${name} stays.`;
+  } catch (error) {
+    if (error.status === 404) return `Cluster ${name} is not there.`;
+    throw error;
+  }
+}
+
 export const cancel = (run) => ({
   title: `Cancel ${titleOf(run)}?`,
   verb: "Cancel the run",
   danger: true,
   effects: [
     `The job stops. It is ${run.status}: ${run.reason}`,
-    `What is whole is exported, and a cluster that the run made (${run.clusterName}) is deleted.`,
+    "What is whole is exported.",
   ],
-  look: async () => [await saved(run)],
+  look: () => Promise.all([itsCluster(run), saved(run)]),
   method: "POST",
   path: `${runPath(run)}:cancel`,
   cli: ["run", "cancel", run.id, "--yes"],

@@ -89,6 +89,8 @@ function Question({ of }) {
         ${of.force}</label>`}
       <details><summary>The same in a terminal</summary>
         <${Line} name="Command" text=${cliLine(words) + (of.input || "")} />
+        ${path.includes(":") && html`<p class="quiet">An old curl signs a path with a colon wrongly:
+          8.23 does it right, 7.88 does not.</p>`}
         ${place && html`<${Line} name="curl" text=${curlLine(place, of.method, path, {
           body: of.body, key: of.keyed && key })} />`}</details>
       <${Trouble} error=${error} />

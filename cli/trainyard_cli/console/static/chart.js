@@ -1,5 +1,5 @@
 // Charts of series that grow: raw values as a shadow, the smoothed line over it, gaps shaded.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import { html } from "./html.js";
 import { duration, moment, number, time } from "./format.js";
@@ -8,12 +8,12 @@ import { duration, moment, number, time } from "./format.js";
 export function smoothed(values, weight) {
   if (!weight) return values;
   let last = 0;
-  let seen = 0;
+  let power = 1;
   return values.map((value) => {
     if (value == null) return null;
     last = last * weight + value * (1 - weight);
-    seen += 1;
-    return last / (1 - weight ** seen);
+    power *= weight;
+    return last / (1 - power);
   });
 }
 
@@ -82,12 +82,15 @@ export function Chart({ title, unit, x, series, bands = [], weight = 0, log, byT
   const [at, look] = useState(null);
   const [table, showTable] = useState(false);
   const drawn = series.map((one) => ({ ...one, weight }));
-  const columns = drawn.flatMap(({ values }) =>
+  // Not anew for each move of the cursor.
+  const data = useMemo(() => [x, ...drawn.flatMap(({ values }) =>
     (weight ? [values, smoothed(values, weight)] : [values]).map((column) =>
       log ? column.map((value) => (value > 0 ? value : null)) : column,
     ),
-  );
-  const data = [x, ...columns];
+  )], [x, weight, log, ...series.map((one) => one.values)]);
+  const newest = useRef();
+  const shown = useRef();
+  newest.current = data;
   const key = JSON.stringify([log, byTime, Boolean(weight), drawn.map((one) => one.hue), bands]);
   useEffect(() => {
     if (table || !box.current) return undefined;
@@ -96,7 +99,8 @@ export function Chart({ title, unit, x, series, bands = [], weight = 0, log, byT
       const width = box.current.clientWidth;
       const made = options({ series: drawn, log, byTime, bands, width, height: 210, group });
       made.hooks.setCursor = [(self) => look(self.cursor.idx ?? null)];
-      plot.current = new uPlot(made, data, box.current);
+      shown.current = newest.current;
+      plot.current = new uPlot(made, shown.current, box.current);
     };
     make();
     const sized = new ResizeObserver(() => {
@@ -116,8 +120,10 @@ export function Chart({ title, unit, x, series, bands = [], weight = 0, log, byT
     };
   }, [key, table]);
   useEffect(() => {
+    if (shown.current === data) return;
+    shown.current = data;
     plot.current?.setData(data, true);
-  }, [x, weight, ...series.map((one) => one.values)]);
+  }, [data]);
   const index = at ?? lastIndex(series);
   const where = index == null ? "" : byTime ? time(x[index] * 1000) : `step ${number(x[index])}`;
   return html`<figure class="chart">

@@ -16,15 +16,18 @@ export const cliLine = (words) => `trainyard ${words.map(quoted).join(" ")}`;
 export const target = (of) => of.path + query(of.query || {});
 
 const user = '"$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY"';
-const session = '"x-amz-security-token: $AWS_SESSION_TOKEN"';
+// Only where there is one: curl signs an empty header, and does not send it.
+const token = "AWS_SESSION_TOKEN";
+const session = `\${${token}:+-H "x-amz-security-token: $${token}"}`;
 
 export function curlLine(context, method, path, { body, key } = {}) {
   const parts = [
     `curl --aws-sigv4 aws:amz:${context.region}:execute-api --user ${user}`,
-    `-H ${session}`,
+    session,
     ...(key ? [`-H ${quoted(`idempotency-key: ${key}`)}`] : []),
     ...(body === undefined ? [`-X ${method}`] : ["-H 'content-type: application/json' -d @-"]),
-    quoted(context.apiUrl + path),
+    // Signed with %20; curl takes a plus sign for itself.
+    quoted(context.apiUrl + path.replaceAll("+", "%20")),
   ];
   return parts.join(" \\\n  ") + (body === undefined ? "" : heredoc(JSON.stringify(body)));
 }
