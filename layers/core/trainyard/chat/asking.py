@@ -10,7 +10,8 @@ from typing import Self
 
 from trainyard.app.clusters.list_nodes import list_nodes
 from trainyard.app.people.on_behalf import Caller, OnBehalf
-from trainyard.app.runs.dry_run import dry_run_run
+from trainyard.app.runs.approvals import why_needed
+from trainyard.app.runs.budgets import hourly_of
 from trainyard.chat.blocks import (
     Asks,
     Message,
@@ -144,17 +145,14 @@ def anew(run: Run) -> RunSpec:
 
 
 def _priced(ports: Ports, run: Run) -> list[str]:
-    """What a dry run says of the new one. Raises what its submission would raise."""
+    """What the new one costs in its dearest way, and whether it would wait for people."""
     spec = anew(run)
-    plan = dry_run_run(ports, spec)
-    known = [way.hourly_usd for way in plan.ways if way.hourly_usd is not None]
-    hourly = max(known, default=plan.hourly_usd)
-    if hourly is None:
-        said = "Its price is not known."
-    else:
+    hourly, waits = hourly_of(ports, spec), why_needed(ports, spec)
+    said = "Its price is not known."
+    if hourly is not None:
         most = hourly * spec.limits.max_duration_seconds / 3600
         said = f"It costs *{hourly:.2f} USD an hour*, and {most:.2f} USD if it uses all its time."
-    return [said, *(escaped(warning, 1000) for warning in plan.warnings[:5])]
+    return [said] if waits is None else [said, f"It would wait for people: {escaped(waits, 500)}"]
 
 
 def asked_of_node(ports: Ports, caller: Caller, named: str, cluster: str) -> Message:
