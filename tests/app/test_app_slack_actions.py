@@ -90,6 +90,7 @@ def test_a_run_is_exported_while_it_trains(slack: Slack, story: Story) -> None:
 
 def test_the_same_run_anew_is_another_run_of_the_clicker(slack: Slack, story: Story) -> None:
     asked = slack.asked("rerun latest")
+    assert "It costs *6.00 USD an hour*" in words(asked)
     first = slack.press("Submit it anew", asked, user="U0BOB")
     again = slack.press("Submit it anew", asked)
     assert words(first) == words(again)

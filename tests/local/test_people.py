@@ -415,6 +415,7 @@ def test_in_slack_a_person_asks_as_who_the_list_says_and_nobody_else_reads_anyth
             said = typed(state_dir, slack, text, user_id="U0STRANGER")
             assert "Trainyard does not know you yet" in said
             assert run not in said
+        assert "USD an hour*" in typed(state_dir, slack, f"rerun {run}")
         assert "Nothing is done yet." in typed(state_dir, slack, f"cancel {run}")
         assert "asked is being cancelled" in clicked(state_dir, slack, "Cancel the run")
     finally:

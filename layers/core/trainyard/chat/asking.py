@@ -10,6 +10,8 @@ from typing import Self
 
 from trainyard.app.clusters.list_nodes import list_nodes
 from trainyard.app.people.on_behalf import Caller, OnBehalf
+from trainyard.app.runs.approvals import why_needed
+from trainyard.app.runs.budgets import hourly_of
 from trainyard.chat.blocks import (
     Asks,
     Message,
@@ -25,6 +27,7 @@ from trainyard.domain.errors import NodeNotFound, RunActive, RunFinished, WrongS
 from trainyard.domain.records import ClusterNode, Run
 from trainyard.domain.words import who
 from trainyard.ports import Ports
+from trainyard_contracts.specs import RunSpec
 
 #: The ids of our buttons; functions/slack takes no others in.
 DO, LEAVE = "trainyard.do", "trainyard.leave"
@@ -102,7 +105,8 @@ def asked_of_run(ports: Ports, caller: Caller, act: str, run_id: str) -> Message
         f"{escaped(who(run.created_by))}\n`{run.id}`"
     )
     asks = Asks(f"{LABELS[act]}?", f"{run.name} ({run.id}). {_follows(act, run)}", LABELS[act])
-    return _page(given, f"{LABELS[act]} {run.name}?", [target, _follows(act, run)], asks)
+    more = _priced(ports, run) if act == "rerun" else []
+    return _page(given, f"{LABELS[act]} {run.name}?", [target, _follows(act, run), *more], asks)
 
 
 def _check(act: str, run: Run) -> None:
@@ -128,6 +132,27 @@ def _follows(act: str, run: Run) -> str:
         return "What it has trained so far is copied to S3, while it trains on."
     own = ", on a cluster of its own" if run.owns_cluster else ""
     return f"A new run of the same spec and the same code trains from the beginning{own}."
+
+
+def anew(run: Run) -> RunSpec:
+    """The spec of a new run like this one: its labels of now, and of git its very commit."""
+    spec = run.spec.changed(labels=run.labels)
+    commit = run.code.commit if run.code is not None else ""
+    if not commit or spec.job.git is None:
+        return spec
+    git = spec.job.git.changed(ref=commit)
+    return spec.changed(job=spec.job.changed(git=git))
+
+
+def _priced(ports: Ports, run: Run) -> list[str]:
+    """What the new one costs in its dearest way, and whether it would wait for people."""
+    spec = anew(run)
+    hourly, waits = hourly_of(ports, spec), why_needed(ports, spec)
+    said = "Its price is not known."
+    if hourly is not None:
+        most = hourly * spec.limits.max_duration_seconds / 3600
+        said = f"It costs *{hourly:.2f} USD an hour*, and {most:.2f} USD if it uses all its time."
+    return [said] if waits is None else [said, f"It would wait for people: {escaped(waits, 500)}"]
 
 
 def asked_of_node(ports: Ports, caller: Caller, named: str, cluster: str) -> Message:

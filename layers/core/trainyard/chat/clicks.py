@@ -7,14 +7,12 @@ from typing import Protocol
 
 from trainyard.app.people.on_behalf import Caller, OnBehalf
 from trainyard.chat.approving import IDS, approval_page, run_of
-from trainyard.chat.asking import LEAVE, Button
+from trainyard.chat.asking import LEAVE, Button, anew
 from trainyard.chat.blocks import Message, escaped, message, moment
 from trainyard.chat.requests import SlackClick
 from trainyard.domain.errors import RetryableError, TrainyardError, WrongState
-from trainyard.domain.records import Run
 from trainyard.domain.words import who
 from trainyard.ports import Ports
-from trainyard_contracts.specs import RunSpec
 
 
 class Claims(Protocol):
@@ -144,13 +142,3 @@ def _did(ports: Ports, behalf: OnBehalf, given: Button) -> str:
     if given.act == "resume":
         return f"{behalf.resume_run(given.run, None, reason=why).name} is resumed"
     return f"{behalf.export_run(given.run, reason=why).name} is being exported"
-
-
-def anew(run: Run) -> RunSpec:
-    """The spec of a new run like this one: its labels of now, and of git its very commit."""
-    spec = run.spec.changed(labels=run.labels)
-    commit = run.code.commit if run.code is not None else ""
-    if not commit or spec.job.git is None:
-        return spec
-    git = spec.job.git.changed(ref=commit)
-    return spec.changed(job=spec.job.changed(git=git))
