@@ -217,7 +217,6 @@ def listening(workspace: Workspace) -> Iterator[LocalSlack]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
-    server.daemon_threads = True
     slack = LocalSlack(workspace, f"http://127.0.0.1:{server.server_port}/")
     threading.Thread(target=server.serve_forever, daemon=True, name="slack").start()
     try:
