@@ -347,7 +347,7 @@ def test_every_function_has_a_role_and_a_log_group_of_its_own() -> None:
     functions = _of_type("AWS::Serverless::Function").values()
     roles = [function["Role"]["Fn::GetAtt"][0] for function in functions]
     groups = [function["LoggingConfig"]["LogGroup"]["Ref"] for function in functions]
-    assert len(set(roles)) == len(set(groups)) == len(roles) == 7
+    assert len(set(roles)) == len(set(groups)) == len(roles) == 8
     for role, group in zip(roles, groups, strict=True):
         (own,) = [s for s in _policies_of(role) if s["Sid"] == "OwnLog"]
         assert own["Resource"] == {"Fn::Sub": f"${{{group}.Arn}}"}

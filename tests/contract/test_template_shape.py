@@ -62,7 +62,7 @@ def test_every_setting_of_the_functions_is_given(translated: dict[str, Any]) -> 
         for r in translated["Resources"].values()
         if r["Type"] == "AWS::Lambda::Function"
     ]
-    assert len(functions) == 7
+    assert len(functions) == 8
     for function in functions:
         assert set(function["Environment"]["Variables"]) >= SETTINGS
 
