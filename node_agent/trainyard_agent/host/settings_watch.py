@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -36,6 +37,7 @@ class SettingsWatch:
         self._judged: tuple[int, ...] = ()
         # An agent that died may have written them without a word to Slurm.
         self._told = False
+        self._told_at = 0.0
         self._unheard: frozenset[str] = frozenset()
         self._before: Mapping[str, SlurmNode] = {}
 
@@ -79,20 +81,26 @@ class SettingsWatch:
         if not self._told or self._came_back():
             self._told = False
             await self._slurm.reconfigure()
+            self._told_at = time.time()
             nodes, self._before = await self._slurm.nodes(), self._known()
             self._unheard = frozenset(name for name, node in nodes.items() if not node.registered)
             self._told = True
 
     def _came_back(self) -> bool:
-        """Whether a slurmd is there that was not there at the last reconfiguration.
+        """Whether a slurmd is there that had started, but not registered, when Slurm read ours.
 
         It may have read the older settings right before, and would keep them for as long as it is
-        up. Jobs end seconds later there.
+        up. Jobs end seconds later there. One that started afterwards has ours. It is left alone,
+        since a slurmd of 22.05 may crash if it reads its settings anew while it starts a job.
         """
         now = self._known()
         if now is self._before:
             return False
-        return any(name in now and now[name].registered for name in self._unheard)
+        return any(name in now and self._missed(now[name]) for name in self._unheard)
+
+    def _missed(self, node: SlurmNode) -> bool:
+        started = node.slurmd_started
+        return node.registered and (started is None or started <= self._told_at)
 
 
 def _state(path: Path) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from trainyard_contracts.files import AgentConfig
 
@@ -83,6 +84,8 @@ class SlurmNode:
     host_name: str = ""
     registered: bool = True
     """Its slurmd told this slurmctld that it is there, and answers."""
+    slurmd_started: float | None = None
+    """Seconds since the epoch, by the node's clock; None if Slurm does not know."""
 
     @property
     def base(self) -> str:
@@ -243,8 +246,17 @@ def parse_nodes(text: str) -> dict[str, SlurmNode]:
                 found.get("NodeHostName", ""),
                 found.get("SlurmdStartTime", "None") != "None"
                 and "*" not in found.get("State", ""),
+                _seconds(found.get("SlurmdStartTime", "")),
             )
     return nodes
+
+
+def _seconds(shown: str) -> float | None:
+    """Of a time as scontrol shows it: in this machine's zone, without saying so."""
+    try:
+        return datetime.fromisoformat(shown).timestamp()
+    except ValueError:
+        return None
 
 
 def workers(nodes: Mapping[str, SlurmNode], partitions: Collection[str]) -> dict[str, SlurmNode]:

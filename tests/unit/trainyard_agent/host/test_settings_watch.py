@@ -22,6 +22,7 @@ class CountingSlurm:
         self.told = 0
         self.there = {"node-1": True}
         self.seen: dict[str, SlurmNode] = {}
+        self.started: float | None = None
 
     async def reconfigure(self) -> None:
         self.told += 1
@@ -31,7 +32,9 @@ class CountingSlurm:
 
     def shown(self) -> dict[str, SlurmNode]:
         return {
-            name: SlurmNode(name, "idle+cloud", name, 6818, registered=registered)
+            name: SlurmNode(
+                name, "idle+cloud", name, 6818, registered=registered, slurmd_started=self.started
+            )
             for name, registered in self.there.items()
         }
 
@@ -96,10 +99,19 @@ def test_our_own_file_is_made_anew_when_it_is_gone_or_torn(
     assert slurm.told == 2
 
 
-def test_a_slurmd_that_was_not_there_when_slurm_was_told_makes_it_be_told_once_more(
-    conf: Path,
+@pytest.mark.parametrize(
+    ("started", "expected"),
+    [
+        pytest.param(0.0, [1, 1, 2, 2, 3, 3], id="before that"),
+        pytest.param(None, [1, 1, 2, 2, 3, 3], id="nobody knows when"),
+        pytest.param(1e12, [1, 1, 1, 1, 1, 1], id="after that: it has read ours"),
+    ],
+)
+def test_a_slurmd_that_was_not_heard_when_slurm_was_told_makes_it_be_told_if_it_had_started(
+    conf: Path, started: float | None, expected: list[int]
 ) -> None:
     slurm = CountingSlurm()
+    slurm.started = started
     slurm.there = {"node-1": True, "node-2": False, "node-3": False}
     watch = SettingsWatch(
         config(conf.parent, slurm_conf=str(conf), job_end_hook=HOOK, expected_workers=2),
@@ -122,4 +134,4 @@ def test_a_slurmd_that_was_not_there_when_slurm_was_told_makes_it_be_told_once_m
         slurm.seen = {}
         return [*told, await looks()]
 
-    assert asyncio.run(story()) == [1, 1, 2, 2, 3, 3]
+    assert asyncio.run(story()) == expected

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,8 @@ def test_nodes_are_read() -> None:
     assert (nodes["ip-10-0-0-2"].port, nodes["ip-10-0-0-2"].state) == (6818, "down*")
     assert not nodes["ip-10-0-0-2"].serves
     assert [node.registered for node in nodes.values()] == [True, False, False]
+    began = datetime(2026, 11, 20, 10, 1).timestamp()  # in this machine's zone, as scontrol does
+    assert [node.slurmd_started for node in nodes.values()] == [began, began, None]
 
 
 @pytest.mark.parametrize(
