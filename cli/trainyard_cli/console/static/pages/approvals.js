@@ -25,7 +25,8 @@ export function Approvals() {
       >Runs that may cost much wait here, if this stack has a limit for them.<//>`}
     ${found.length > 0 && html`<${Scroll}><table><thead><tr><th>What</th><th>Your word</th>
       <th>State</th><th>Why</th><th>Asked by</th><th class="number">At most</th>
-      <th>Approved by</th><th>Until</th></tr></thead><tbody>${found.map((one) => html`<${Row} key=${one.id}
+      <th>Approved by</th><th>Until</th></tr></thead>
+      <tbody>${found.map((one) => html`<${Row} key=${one.id}
         one=${one} />`)}</tbody></table><//>
       <p class="pager">${page.nextToken && html`<button type="button"
         onClick=${() => set({ page: page.nextToken })}>Older</button>`}</p>`}`;

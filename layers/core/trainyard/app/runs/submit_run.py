@@ -122,7 +122,7 @@ def new_run(
 ) -> Run:
     """The record of a run; one whose id is given is the same run, however often it is made.
 
-    `by` asked for it, and stays who did, whoever it is given to.
+    `by` asked for it, and stays who did when it is given to somebody else.
     """
     now = ports.clock.now()
     run_id = run_id or names.run_id(ports.ids.ulid())
