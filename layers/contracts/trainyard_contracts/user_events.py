@@ -7,6 +7,8 @@ from pydantic import AwareDatetime, Field
 from .base import Lenient
 
 SOURCE: Final = "trainyard"
+#: Of our own hints that another state of a run is stored; no rule of people's should build on it.
+CHANGES: Final = "trainyard.changes"
 
 UserEventType = Literal[
     "run.submitted",
