@@ -39,7 +39,7 @@ def test_the_bill_says_what_part_was_useful_and_what_most_of_the_waste_was() -> 
 
 def test_without_a_price_the_nodes_time_is_what_is_parted() -> None:
     said = of(line("useful", 300, None), line("stall", 100, None), reason="no <price> is known")
-    assert "Cost: *not known* for 0.44 hours of nodes. Useful: *75%*. Waste: *25%*;" in said
+    assert "Cost: *not known* for 0.44 hours of nodes.\nUseful: *75%*. Waste: *25%*;" in said
     assert "no &lt;price&gt; is known" in said
 
 
