@@ -1,7 +1,5 @@
 """What people's own rules hear of, on the stage's bus, with source `trainyard`."""
 
-from __future__ import annotations
-
 from typing import Final, Literal
 
 from pydantic import AwareDatetime, Field
