@@ -50,8 +50,8 @@ def bill(cost: RunCost) -> list[str]:
 
 
 def _parted(cost: RunCost) -> str:
-    """By dollars where each is known, else by the nodes' time."""
-    priced = all(line.usd is not None for line in cost.ledger)
+    """By dollars where each is known and they are any, else by the nodes' time."""
+    priced = all(line.usd is not None for line in cost.ledger) and bool(cost.usd)
     whole = sum(_amount(line, priced=priced) for line in cost.ledger)
     if whole <= 0:
         return ""

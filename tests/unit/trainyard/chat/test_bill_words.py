@@ -48,6 +48,11 @@ def test_nothing_spent_is_nothing_parted() -> None:
     assert "Useful" not in of(line("creation", 0, 0.0), usd=0.0).split("```")[0]
 
 
+def test_nodes_that_cost_nothing_are_parted_by_their_time() -> None:
+    said = of(line("useful", 300, 0.0), line("restart", 100, 0.0), usd=0.0)
+    assert "Useful: *75%*. Waste: *25%*; most of it is restart" in said
+
+
 def test_all_useful_is_no_waste() -> None:
     said = of(line("useful", 10, 0.01), usd=0.01)
     assert "Useful: *100%*. Waste: *0%*, 0.0000 USD." in said
