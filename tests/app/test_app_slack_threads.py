@@ -82,7 +82,7 @@ def test_the_thread_says_cause_action_and_duration_of_an_incident(
     (open_one,) = teller.said
     assert "node-lost" in open_one
     assert f"Node {NODE} is lost" in open_one
-    assert "the node is replaced" in open_one
+    assert "another node is to take its place" in open_one
     assert "Training has not gone on yet." in open_one
     story.end("lost")
     story.pass_time(30)
