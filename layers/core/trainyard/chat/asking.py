@@ -27,6 +27,7 @@ from trainyard.domain.errors import NodeNotFound, RunActive, RunFinished, WrongS
 from trainyard.domain.records import ClusterNode, Run
 from trainyard.domain.words import who
 from trainyard.ports import Ports
+from trainyard_contracts.people import Person
 from trainyard_contracts.specs import RunSpec
 
 #: The ids of our buttons; functions/slack takes no others in.
@@ -108,7 +109,7 @@ def asked_of_run(ports: Ports, caller: Caller, act: str, run_id: str) -> Message
         f"{escaped(who(run.created_by))}\n`{run.id}`"
     )
     asks = Asks(f"{LABELS[act]}?", f"{run.name} ({run.id}). {_follows(act, run)}", LABELS[act])
-    more = _priced(ports, run) if act == "rerun" else []
+    more = _priced(ports, run, caller.person) if act == "rerun" else []
     return page(given, f"{LABELS[act]} {run.name}?", [target, _follows(act, run), *more], asks)
 
 
@@ -147,10 +148,10 @@ def anew(run: Run) -> RunSpec:
     return spec.changed(job=spec.job.changed(git=git))
 
 
-def _priced(ports: Ports, run: Run) -> list[str]:
+def _priced(ports: Ports, run: Run, by: Person) -> list[str]:
     """What the new one costs in its dearest way, and whether it would wait for people."""
     spec = anew(run)
-    hourly, waits = hourly_of(ports, spec), why_needed(ports, spec)
+    hourly, waits = hourly_of(ports, spec), why_needed(ports, spec, by)
     said = "Its price is not known."
     if hourly is not None:
         most = hourly * spec.limits.max_duration_seconds / 3600

@@ -142,7 +142,7 @@ def _input(name: str, value: str) -> Block:
 def _asked(ports: Ports, caller: Caller, run: Run, changes: dict[str, str]) -> Message:
     OnBehalf(ports, caller).check_changes(None)
     spec = spec_of(run, changes)
-    lines = [_target(run, spec), *_changes(changes), *_priced(ports, spec)]
+    lines = [_target(run, spec), *_changes(changes), *_priced(ports, caller, spec)]
     given = Button(
         act="submit",
         once=caller.request_id,
@@ -181,9 +181,9 @@ def _changes(changes: Mapping[str, str]) -> list[str]:
     return ["Changed: " + "; ".join(said)]
 
 
-def _priced(ports: Ports, spec: RunSpec) -> list[str]:
+def _priced(ports: Ports, caller: Caller, spec: RunSpec) -> list[str]:
     """What a dry run says: the price of its dearest way, and what a person should know before."""
-    plan, hourly = dry_run_run(ports, spec), hourly_of(ports, spec)
+    plan, hourly = dry_run_run(ports, spec, by=caller.person), hourly_of(ports, spec)
     said = "Its price is not known."
     if hourly is not None:
         most = hourly * spec.limits.max_duration_seconds / 3600

@@ -38,6 +38,7 @@ class ApprovalView(View):
     action: ApprovalAction = Field(description="what begins once it is approved")
     subject: str = Field(description="kind/name, such as run/run-...")
     run_id: str = Field(description="the run that waits")
+    run_name: str = Field(description="its name, for people")
     because: str = Field(description="why it is needed")
     usd: float | None = Field(
         description="what it may cost at most, in USD; null: the price is not known"
