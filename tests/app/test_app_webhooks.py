@@ -11,6 +11,7 @@ from standardwebhooks.webhooks import Webhook as Verifier
 from tests.support.memory import Died, World
 from tests.support.story import Story
 
+from trainyard.app.sweep import notices as notices_module
 from trainyard.app.sweep.sweep import sweep
 from trainyard.app.webhooks.deliver import Delivered, deliver
 from trainyard.app.webhooks.manage import (
@@ -378,3 +379,24 @@ def test_those_that_are_disabled_count_too(story: Story, world: World) -> None:
         added(world, url=f"https://example.com/{number}")
     with pytest.raises(ConflictError, match="remove one first"):
         added(world)
+
+
+def test_a_topic_that_is_away_for_long_delays_no_webhook(
+    story: Story, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More has to be told by then than one sweep takes."""
+    monkeypatch.setattr(notices_module, "NOTICES", 4)
+    added(world)
+    world.notices.away = True
+    for minutes in range(1, 12):
+        submitted(story)
+        sent(world)
+        world.clock.tick(60)
+        assert len(world.receivers.posted) == minutes
+    world.notices.away = False
+    for _ in range(12):
+        sent(world)
+        world.clock.tick(60)
+    told = [one.id for one in world.notices.events if one.type == "run.submitted"]
+    assert (len(told), len(set(told))) == (11, 11)
+    assert len(world.receivers.posted) == 11

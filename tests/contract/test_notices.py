@@ -138,6 +138,23 @@ def test_they_come_oldest_first_and_no_more_than_asked_for(stores: Stores) -> No
     assert [first.notice.id, second.notice.id] == [f"{run.id}/b1", f"{run.id}/b2"]
 
 
+def test_one_that_was_refused_comes_behind_those_that_were_not_tried(stores: Stores) -> None:
+    run = stores.runs.create(numbered_run(1), idempotency_key=None, body_hash="")
+    for minutes in range(1, 7):
+        stores.runs.note(run.id, line(f"b{minutes}", "status", "BudgetWarned", minutes))
+    first, second, *_ = stores.notices.unsent(4)
+    stores.notices.postpone(second, NOW + timedelta(hours=1))
+    stores.notices.postpone(first, NOW + timedelta(hours=2))
+    found = [one.notice.id.rpartition("/")[2] for one in stores.notices.unsent(100)]
+    assert found == ["b3", "b4", "b5", "b6", "b2", "b1"]
+    few = [one.notice.id.rpartition("/")[2] for one in stores.notices.unsent(4)]
+    assert few == ["b3", "b4", "b5", "b6", "b2"]
+    stores.notices.sent(first)
+    stores.notices.postpone(first, NOW)  # a second sweep had it in hand, too
+    found = [one.notice.id.rpartition("/")[2] for one in stores.notices.unsent(100)]
+    assert found == ["b3", "b4", "b5", "b6", "b2"]
+
+
 def test_one_that_cannot_be_read_keeps_no_other_waiting(dynamodb: Any) -> None:
     stores = Stores("dynamodb", dynamodb)
     run = stores.runs.create(numbered_run(1), idempotency_key=None, body_hash="")

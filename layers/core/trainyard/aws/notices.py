@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from datetime import datetime
 from typing import Any
 
 from trainyard.aws.items import Item, pack, record_of, stamp, text
@@ -16,8 +17,13 @@ from trainyard_contracts.user_events import SOURCE, UserEvent
 
 _LOG = logging.getLogger(__name__)
 _UNSENT = "notices"
+#: Those that were refused, by when they were: they keep no other from its turn.
+_AGAIN = "notices#again"
+#: So many of those for each that was not tried.
+_PART = 4
 #: What an item has besides while its notice is not sent.
 _SENT = "REMOVE gsi1pk, gsi1sk, notice"
+_IS_UNSENT = "attribute_exists(notice)"
 
 
 def attributes(notice: Notice | None) -> Item:
@@ -42,7 +48,9 @@ class TableNotices:
 
     def unsent(self, at_most: int) -> list[UnsentNotice]:
         found = []
-        for item in self._table.indexed(_UNSENT, at_most=at_most):
+        fresh = self._table.indexed(_UNSENT, at_most=at_most)
+        again = self._table.indexed(_AGAIN, at_most=max(1, at_most // _PART))
+        for item in (*fresh, *again):
             if "notice" not in item:  # sent, and the index does not know it yet
                 continue
             try:
@@ -87,9 +95,17 @@ class TableNotices:
             )
 
     def sent(self, unsent: UnsentNotice) -> None:
-        pk, sk = unsent.key
+        self._table.update(*unsent.key, _SENT, condition=_IS_UNSENT, values={})
+
+    def postpone(self, unsent: UnsentNotice, now: datetime) -> None:
         self._table.update(
-            pk, sk, _SENT, condition="gsi1pk = :unsent", values={":unsent": text(_UNSENT)}
+            *unsent.key,
+            "SET gsi1pk = :again, gsi1sk = :sk",
+            condition=_IS_UNSENT,
+            values={
+                ":again": text(_AGAIN),
+                ":sk": text(f"{stamp(now)}#{unsent.notice.id}"),
+            },
         )
 
 
