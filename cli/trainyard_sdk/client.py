@@ -691,7 +691,7 @@ def _check_text(text: str) -> None:
     except UnicodeEncodeError:
         raise InvalidInput(
             "The request cannot be sent",
-            f"{ascii(text[:200])} is no text: it has bytes that are no UTF-8, or half of a character",
+            f"{text[:200]!a} is no text: it has bytes that are no UTF-8, or half of a character",
             "Write it again, in UTF-8",
         ) from None
 

@@ -23,7 +23,6 @@ from trainyard.domain.errors import (
 from trainyard_contracts.arrays import ArraySpec
 from trainyard_contracts.people import Person
 
-
 ANN = Person(
     id="AIDAANN", arn="arn:aws:iam::111122223333:user/ann", account="111122223333", name="ann",
     kind="user",
