@@ -238,7 +238,7 @@ class AsyncTrainyard:
         self,
         url: str,
         *,
-        types: Sequence[str] = (),
+        types: str | Sequence[str] = (),
         labels: Mapping[str, str] | None = None,
         description: str = "",
         idempotency_key: str | None = None,

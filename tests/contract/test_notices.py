@@ -169,6 +169,22 @@ def test_one_that_cannot_be_read_keeps_no_other_waiting(dynamodb: Any) -> None:
     assert stores.unsent() == ["run.budget"]
 
 
+def test_as_many_as_are_asked_for_that_cannot_be_read_keep_no_other_waiting(dynamodb: Any) -> None:
+    """A newer version wrote them, which was rolled back."""
+    stores = Stores("dynamodb", dynamodb)
+    run = stores.runs.create(numbered_run(1), idempotency_key=None, body_hash="")
+    table = stores.notices._table  # type: ignore[attr-defined]
+    for minutes in range(5):
+        stores.runs.note(run.id, line(f"a{minutes}", "status", "Accepted", minutes))
+        table.update(
+            f"run#{run.id}", f"note#a{minutes}", "SET notice = :n",
+            condition="attribute_exists(pk)", values={":n": {"S": "{}"}},
+        )  # fmt: skip
+    stores.runs.note(run.id, line("b", "status", "BudgetWarned", 9))
+    (found,) = stores.notices.unsent(2)
+    assert found.notice.type == "run.budget"
+
+
 def test_an_event_reaches_a_rule_on_the_bus(dynamodb: Any) -> None:
     events, sqs = boto3.client("events"), boto3.client("sqs")
     events.create_event_bus(Name="demo-agents")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -21,6 +22,8 @@ _UNSENT = "notices"
 _AGAIN = "notices#again"
 #: So many of those for each that was not tried.
 _PART = 4
+#: So many times as many are looked at where some cannot be read.
+_LOOKED_AT = 16
 #: What an item has besides while its notice is not sent.
 _SENT = "REMOVE gsi1pk, gsi1sk, notice"
 _IS_UNSENT = "attribute_exists(notice)"
@@ -47,17 +50,18 @@ class TableNotices:
         self._sns, self._topic = sns, topic
 
     def unsent(self, at_most: int) -> list[UnsentNotice]:
-        found = []
-        fresh = self._table.indexed(_UNSENT, at_most=at_most)
-        again = self._table.indexed(_AGAIN, at_most=max(1, at_most // _PART))
-        for item in (*fresh, *again):
-            if "notice" not in item:  # sent, and the index does not know it yet
-                continue
-            try:
-                found.append(_read(item))
-            except errors.RecordUnreadable as error:
-                _LOG.error("%s: nobody is told of it", error.detail)
-        return found
+        again = max(1, at_most // _PART)
+        return [*self._readable(_UNSENT, at_most), *self._readable(_AGAIN, again)]
+
+    def _readable(self, partition: str, at_most: int) -> list[UnsentNotice]:
+        """Those behind as many that cannot be read, too."""
+        size = at_most
+        while True:
+            items = self._table.indexed(partition, at_most=size)
+            found = _read_all(items)
+            if len(found) >= at_most or len(items) < size or size >= _LOOKED_AT * at_most:
+                return found[:at_most]
+            size *= 2
 
     def send(self, event: UserEvent) -> None:
         self._put(event)
@@ -107,6 +111,18 @@ class TableNotices:
                 ":sk": text(f"{stamp(now)}#{unsent.notice.id}"),
             },
         )
+
+
+def _read_all(items: Sequence[Item]) -> list[UnsentNotice]:
+    found = []
+    for item in items:
+        if "notice" not in item:  # sent, and the index does not know it yet
+            continue
+        try:
+            found.append(_read(item))
+        except errors.RecordUnreadable as error:
+            _LOG.error("%s: nobody is told of it", error.detail)
+    return found
 
 
 def _read(item: Item) -> UnsentNotice:
