@@ -1125,6 +1125,7 @@ class MemoryNotices:
     ) -> None:
         self._stores = (runs.notices, clusters.notices, *more)
         self.events: list[UserEvent] = []
+        self.changes: list[str] = []
         self.away = False
         self._again: dict[tuple[str, str], datetime] = {}
 
@@ -1149,6 +1150,9 @@ class MemoryNotices:
 
     def postpone(self, unsent: UnsentNotice, now: datetime) -> None:
         self._again[unsent.key] = now
+
+    def run_changed(self, run_id: str) -> None:
+        self.changes.append(run_id)
 
 
 @dataclass

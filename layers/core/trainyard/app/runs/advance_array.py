@@ -127,9 +127,10 @@ def _begin(ports: Ports, array: RunArray, index: int) -> bool:
         array.code,
         array.start_from,
         array.data,
+        by=array.created_by,
         run_id=member_run(array, index),
         array=ArrayMember(id=array.id, index=index),
-    ).changed(created_by=array.created_by)
+    )
     start_run(ports, ports.runs.create(run, idempotency_key=None, body_hash=""))
     return True
 
