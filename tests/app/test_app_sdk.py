@@ -343,6 +343,7 @@ def test_a_webhook_is_added_rotated_and_removed(api: InProcess) -> None:
     assert yard.webhooks() == []
     with pytest.raises(ApiProblem, match="url"):
         yard.add_webhook("http://10.0.0.1/")
+    assert yard.add_webhook("https://example.com/x", types="run.failed").types == ["run.failed"]
 
 
 def test_the_twin_does_the_same_and_asks_for_any_call(api: InProcess) -> None:
