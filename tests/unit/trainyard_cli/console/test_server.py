@@ -191,9 +191,7 @@ def test_a_header_that_cannot_be_signed_is_refused_with_its_name(
     server: Console, scene: Scene, value: str
 ) -> None:
     host = f"host: 127.0.0.1:{server.server_port}\r\ncookie: {cookie(server)}\r\n"
-    found, body = raw(
-        server, f"GET /v1/runs HTTP/1.1\r\n{host}if-none-match: {value}\r\n\r\n"
-    )
+    found, body = raw(server, f"GET /v1/runs HTTP/1.1\r\n{host}if-none-match: {value}\r\n\r\n")
     assert (found, scene.requests) == (400, [])
     assert b"if-none-match" in body
 
