@@ -1125,6 +1125,7 @@ class MemoryNotices:
     ) -> None:
         self._stores = (runs.notices, clusters.notices, *more)
         self.events: list[UserEvent] = []
+        self.changes: list[str] = []
         self.away = False
 
     def unsent(self, at_most: int) -> list[UnsentNotice]:
@@ -1141,6 +1142,9 @@ class MemoryNotices:
     def sent(self, unsent: UnsentNotice) -> None:
         for store in self._stores:
             store.pop(unsent.key, None)
+
+    def run_changed(self, run_id: str) -> None:
+        self.changes.append(run_id)
 
 
 @dataclass

@@ -40,6 +40,7 @@ LABELS: Mapping[str, str] = {
     "resume": "Resume the run",
     "export": "Export the run",
     "rerun": "Submit it anew",
+    "submit": "Submit the run",
     "replace": "Replace the node",
     "approve": "Approve",
     "deny": "Deny",
@@ -62,6 +63,8 @@ class Button:
     cluster: str = ""
     node: str = ""
     approval: str = ""
+    #: Of `submit`: what is other than in `run`'s spec (drafts.py).
+    changes: str = ""
 
     @classmethod
     def read(cls, value: str) -> Self:
@@ -107,7 +110,7 @@ def asked_of_run(ports: Ports, caller: Caller, act: str, run_id: str) -> Message
     )
     asks = Asks(f"{LABELS[act]}?", f"{run.name} ({run.id}). {_follows(act, run)}", LABELS[act])
     more = _priced(ports, run, caller.person) if act == "rerun" else []
-    return _page(given, f"{LABELS[act]} {run.name}?", [target, _follows(act, run), *more], asks)
+    return page(given, f"{LABELS[act]} {run.name}?", [target, _follows(act, run), *more], asks)
 
 
 def _check(act: str, run: Run) -> None:
@@ -186,7 +189,7 @@ def asked_of_node(ports: Ports, caller: Caller, named: str, cluster: str) -> Mes
         if run.attempt is not None and run.attempt.ended_at is None and name in run.attempt.nodes
     ]
     asks = Asks(f"{LABELS['replace']}?", f"{name} of {cluster}. {follows}", LABELS["replace"])
-    return _page(given, f"Replace {name} of {cluster}?", [target, follows, *users[:5]], asks)
+    return page(given, f"Replace {name} of {cluster}?", [target, follows, *users[:5]], asks)
 
 
 def _found(nodes: list[ClusterNode], named: str) -> ClusterNode:
@@ -196,7 +199,7 @@ def _found(nodes: list[ClusterNode], named: str) -> ClusterNode:
     raise NodeNotFound(f"'{named[:100]}' is neither the name nor the instance id of one of them.")
 
 
-def _page(given: Button, title: str, lines: list[str], asks: Asks) -> Message:
+def page(given: Button, title: str, lines: list[str], asks: Asks) -> Message:
     """Nothing is done yet, and its buttons say so."""
     pair = buttons(
         button(DO, LABELS[given.act], given.value, asks),

@@ -1,7 +1,5 @@
 """What the table stores of an approval: what is asked for, who approved it, what became of it."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """/v1/approvals: what waits for people, and their word about it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated

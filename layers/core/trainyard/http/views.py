@@ -1,7 +1,5 @@
 """What the API answers, field by field, in camelCase; the table's other fields stay inside."""
 
-from __future__ import annotations
-
 import json
 from datetime import datetime
 from typing import Any, Literal, Self
