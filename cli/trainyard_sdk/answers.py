@@ -269,6 +269,7 @@ class AuditEntryView(Answer):
             "cluster.stop",
             "cluster.start",
             "cluster.delete",
+            "cluster.keep",
             "cluster.adopt",
             "cluster.release",
             "cluster.share",
@@ -1364,6 +1365,7 @@ class WebhookSummary(Answer):
                 "approval.expired",
                 "cluster.ready",
                 "cluster.failed",
+                "cluster.idle",
                 "cluster.deleted",
                 "webhook.disabled",
             ]
@@ -1410,6 +1412,7 @@ class WebhookWithSecret(Answer):
                 "approval.expired",
                 "cluster.ready",
                 "cluster.failed",
+                "cluster.idle",
                 "cluster.deleted",
                 "webhook.disabled",
             ]
@@ -1469,6 +1472,7 @@ class WebhookView(Answer):
                 "approval.expired",
                 "cluster.ready",
                 "cluster.failed",
+                "cluster.idle",
                 "cluster.deleted",
                 "webhook.disabled",
             ]
