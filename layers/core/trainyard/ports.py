@@ -498,7 +498,7 @@ class Clusters(Protocol):
     def facts(self, name: str) -> builtins.list[Fact]: ...
 
     def tell(self, name: str, notice: Notice) -> bool:
-        """Have people told of it once, by the notice's id; False if they were already."""
+        """People hear of it once, by the notice's id; False if they did already."""
         ...
 
     def put_heartbeat(self, heartbeat: ClusterHeartbeat) -> None:

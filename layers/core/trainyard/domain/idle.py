@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from trainyard.domain.notices import Notice
 from trainyard.domain.records import Cluster
 
-#: After so much of idleLimitSeconds without a run people are told.
+#: After this part of idleLimitSeconds without a run people hear of the end.
 TOLD_PART = 0.5
 
 

@@ -315,7 +315,7 @@ def idle_cluster(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
     )
     gone = lost and ports.backend(cluster).describe(cluster.name) is None
     if not (over or gone):
-        yield from _idle_told(ports, cluster)
+        _warn_of_end(ports, cluster)
         return
     if cluster.adoption is not None and not gone:
         return  # others made it, and it costs them whether it is ours or not
@@ -333,7 +333,7 @@ def idle_cluster(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
         yield Swept("kept", cluster.name, reason)
 
 
-def _idle_told(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
+def _warn_of_end(ports: Ports, cluster: Cluster) -> None:
     """People hear once of each time without use that its end comes, while they can keep it."""
     if cluster.adoption is not None or ports.clock.now() < idle.told_at(cluster):
         return
@@ -341,10 +341,8 @@ def _idle_told(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
     now = ports.clock.now()
     if newest.idle_since != cluster.idle_since or newest.status != cluster.status:
         return
-    if blocker_of(ports, newest) is None and ports.clusters.tell(
-        newest.name, idle.notice(newest, now)
-    ):
-        yield Swept("idle told", newest.name, f"it is deleted at {idle.ends_at(newest):%H:%M} UTC")
+    if blocker_of(ports, newest) is None:
+        ports.clusters.tell(newest.name, idle.notice(newest, now))
 
 
 def _surely_idle(ports: Ports, cluster: Cluster) -> bool:
