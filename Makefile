@@ -16,7 +16,7 @@ BENCHES := $(filter-out __init__ figures recovery backends many_runs plain_% llm
 	$(TRAINER_BENCHES), \
 	$(ALL_BENCHES))
 
-.PHONY: help setup setup-trainers demo demo-slack test test-unit test-machines machine-image \
+.PHONY: help setup setup-trainers demo demo-slack story test test-unit test-machines machine-image \
 	test-parallelcluster test-conformance test-first-light test-long test-often check lint-openapi \
 	docs bench \
 	bench-recovery bench-backends bench-many bench-trainers wheels lock clean
@@ -39,6 +39,9 @@ demo: setup ## the main job on real parts, with a node killed in the middle
 
 demo-slack: setup ## the same story in a channel of a local Slack, printed as text
 	@$(BIN)/python -m demo.in_slack
+
+story: setup-trainers ## one run from Slack to its bill, with Chromium; records build/story
+	@$(BIN)/python -m demo.one_story
 
 # Tests of real nodes wait most of the time, so files run beside each other; those that wait the
 # longest begin first.

@@ -19,17 +19,15 @@ from typing import Any
 
 import yaml
 
-from demo.cloud import REPOSITORY, LocalCloud, local_cloud
+from demo.cloud import REPOSITORY, LocalCloud
 from demo.saboteur import Saboteur
+from demo.slack_cloud import CHANNEL, slack_cloud
 from demo.story import EXAMPLE
-from trainyard_cli.commands.local import LOCAL_PARAMETERS
 from trainyard_local.slack.server import LocalSlack, listening
 from trainyard_local.slack.transcript import message_lines, transcript
 from trainyard_local.slack.workspace import Workspace
 
-CHANNEL, PERSON = "C0123ABCDEF", "U0456EFGH"
-_ACCOUNT = "123456789012"
-_SECRET = f"arn:aws:secretsmanager:us-east-1:{_ACCOUNT}:secret:"
+PERSON = "U0456EFGH"
 _LOOK_SECONDS = 2.0
 #: What the channel must have shown in the end.
 CLAIMS = (
@@ -50,38 +48,17 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     space = Workspace("xoxb-demo", "signing-secret-of-the-demo")
     space.add_channel(CHANNEL, "runs")
-    with listening(space) as slack, _cloud(arguments.state_dir.resolve(), slack) as cloud:
-        _play(cloud, slack, time.monotonic() + arguments.timeout_seconds)
+    state_dir = arguments.state_dir.resolve()
+    with listening(space) as slack:
+        print("Starting the local cloud and a local Slack ...", flush=True)
+        with slack_cloud(state_dir, slack, {PERSON: "local"}) as cloud:
+            _play(cloud, slack, time.monotonic() + arguments.timeout_seconds)
     shown = transcript(space, CHANNEL)
     print(f"\n{shown}\n")
     missing = [claim for claim in CLAIMS if claim not in shown]
     for claim in missing:
         print(f"not in the channel: {claim}")
     return 1 if missing else 0
-
-
-@contextmanager
-def _cloud(state_dir: Path, slack: LocalSlack) -> Iterator[LocalCloud]:
-    """A local cloud whose stack knows the workspace."""
-    parameters = {
-        **LOCAL_PARAMETERS,
-        "SlackSigningSecretArn": f"{_SECRET}slack-signing",
-        "SlackPeopleArn": f"{_SECRET}slack-people",
-        "SlackBotTokenArn": f"{_SECRET}slack-token",
-        "SlackChannel": CHANNEL,
-        "SlackHooks": slack.url,
-        "SlackApi": slack.api,
-    }
-    print("Starting the local cloud and a local Slack ...", flush=True)
-    with local_cloud(state_dir, 0, parameters) as cloud:
-        space, secrets = slack.workspace, cloud.aws("secretsmanager")
-        people = {f"{space.team}/{PERSON}": f"arn:aws:iam::{_ACCOUNT}:user/local"}
-        secrets.create_secret(Name="slack-signing", SecretString=space.secret)
-        secrets.create_secret(Name="slack-token", SecretString=space.token)
-        secrets.create_secret(Name="slack-people", SecretString=json.dumps(people))
-        slack.commands_url = f"{cloud.local['apiUrl']}/slack/commands"
-        slack.interactions_url = f"{cloud.local['apiUrl']}/slack/interactions"
-        yield cloud
 
 
 def _play(cloud: LocalCloud, slack: LocalSlack, deadline: float) -> None:

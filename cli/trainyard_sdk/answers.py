@@ -140,6 +140,7 @@ class ApprovalView(Answer):
     id: str = ""
     requester: Person | None = None
     run_id: str = ""
+    run_name: str = ""
     subject: str = ""
     usd: float | None = None
 

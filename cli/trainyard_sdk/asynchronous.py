@@ -6,21 +6,27 @@ Signing, refreshing credentials and writing files block in any case, so there is
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from . import downloads
 from .answers import (
+    ApprovalView,
     Checkpoint,
     ClusterNode,
     ClusterSummary,
+    DeliveryView,
     Output,
     PlanView,
     RunCostView,
     RunSummary,
     TimelineEntry,
+    WebhookSummary,
+    WebhookView,
+    WebhookWithSecret,
 )
 from .client import Client
 from .flows import async_driven, async_finished
@@ -37,6 +43,9 @@ from .handles import Cluster, ClusterState, Run, RunState
 from .metrics import Metrics
 from .sdk import Trainyard
 from .submitting import Spec
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class AsyncRun(RunState):
@@ -90,7 +99,21 @@ class AsyncRun(RunState):
     async def download(
         self, to: str | Path | None = None, *, pattern: str | None = None, force: bool = False
     ) -> downloads.Result:
-        return await asyncio.to_thread(self._run.download, to, pattern=pattern, force=force)
+        """Cancelled, it ends at once; the same again brings only the rest."""
+        stop = threading.Event()
+        try:
+            return await asyncio.to_thread(
+                downloads.download,
+                self._client,
+                self.id,
+                pattern=pattern,
+                to=self._place(to),
+                force=force,
+                told=lambda _done, _total: None,
+                stop=stop,
+            )
+        finally:  # asyncio ends only when its threads do
+            stop.set()
 
     async def cancel(self) -> AsyncRun:
         return await self._done(self._run.cancel)
@@ -178,6 +201,67 @@ class AsyncTrainyard:
 
     async def clusters(self, *, at_most: int = 1000) -> list[ClusterSummary]:
         return await asyncio.to_thread(self._trainyard.clusters, at_most=at_most)
+
+    async def approvals(
+        self, *, state: str | None = None, at_most: int = 1000
+    ) -> list[ApprovalView]:
+        return await asyncio.to_thread(self._trainyard.approvals, state=state, at_most=at_most)
+
+    async def approval(self, approval_id: str) -> ApprovalView:
+        return await asyncio.to_thread(self._trainyard.approval, approval_id)
+
+    async def approve(self, approval_id: str, *, reason: str | None = None) -> ApprovalView:
+        return await asyncio.to_thread(self._trainyard.approve, approval_id, reason=reason)
+
+    async def deny(self, approval_id: str, *, reason: str | None = None) -> ApprovalView:
+        return await asyncio.to_thread(self._trainyard.deny, approval_id, reason=reason)
+
+    async def webhooks(self, *, at_most: int = 1000) -> list[WebhookSummary]:
+        return await asyncio.to_thread(self._trainyard.webhooks, at_most=at_most)
+
+    async def webhook(self, webhook_id: str) -> WebhookView:
+        return await asyncio.to_thread(self._trainyard.webhook, webhook_id)
+
+    async def add_webhook(
+        self,
+        url: str,
+        *,
+        types: Sequence[str] = (),
+        labels: Mapping[str, str] | None = None,
+        description: str = "",
+        idempotency_key: str | None = None,
+    ) -> WebhookWithSecret:
+        return await asyncio.to_thread(
+            self._trainyard.add_webhook,
+            url,
+            types=types,
+            labels=labels,
+            description=description,
+            idempotency_key=idempotency_key,
+        )
+
+    async def rotate_webhook(
+        self, webhook_id: str, *, reason: str | None = None
+    ) -> WebhookWithSecret:
+        return await asyncio.to_thread(self._trainyard.rotate_webhook, webhook_id, reason=reason)
+
+    async def redeliver(
+        self, webhook_id: str, delivery_id: str, *, reason: str | None = None
+    ) -> DeliveryView:
+        redeliver = self._trainyard.redeliver
+        return await asyncio.to_thread(redeliver, webhook_id, delivery_id, reason=reason)
+
+    async def remove_webhook(self, webhook_id: str, *, reason: str | None = None) -> WebhookSummary:
+        return await asyncio.to_thread(self._trainyard.remove_webhook, webhook_id, reason=reason)
+
+    async def ask(
+        self, call: Callable[Concatenate[Client, P], R], *given: P.args, **named: P.kwargs
+    ) -> R:
+        """Any call of the client, as plain data: `await yard.ask(Client.costs, by="owner")`."""
+        return await asyncio.to_thread(call, self._trainyard.client, *given, **named)
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._trainyard.close)
 
     async def __aenter__(self) -> AsyncTrainyard:
         return self

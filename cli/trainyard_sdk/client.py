@@ -115,17 +115,7 @@ class Client:
         The same key with the same spec always gives the same run, however often it is sent. Without
         a key the call makes one of its own.
         """
-        key = uuid.uuid4().hex if idempotency_key is None else idempotency_key
-        if not _KEY.fullmatch(key):
-            raise InvalidInput(
-                "The idempotency key cannot be sent",
-                (
-                    f"idempotencyKey: {key[:200]!r} is not 1 to 128 printable ASCII characters "
-                    "without a space at its ends"
-                ),
-                "Give one such as a UUID, or none",
-            )
-        return self._call("POST", "/v1/runs", body=spec, key=key)
+        return self._call("POST", "/v1/runs", body=spec, key=_sendable(idempotency_key))
 
     def plan_run(self, spec: Mapping[str, Any]) -> Json:
         """What submitting would do: backend request, files, batch script, price, warnings.
@@ -276,8 +266,7 @@ class Client:
 
         It is null if the first answer was lost on the way: then rotate it.
         """
-        key = idempotency_key or uuid.uuid4().hex
-        return self._call("POST", "/v1/webhooks", body=spec, key=key)
+        return self._call("POST", "/v1/webhooks", body=spec, key=_sendable(idempotency_key))
 
     def rotate_webhook(self, webhook_id: str, *, reason: str | None = None) -> Json:
         """With a new `secret`; the one before it signs for a day more."""
@@ -407,7 +396,7 @@ class Client:
 
     def submit_array(self, spec: Mapping[str, Any], *, idempotency_key: str | None = None) -> Json:
         """As submit_run: the same key and spec give the same array."""
-        return self._call("POST", "/v1/arrays", body=spec, key=idempotency_key or uuid.uuid4().hex)
+        return self._call("POST", "/v1/arrays", body=spec, key=_sendable(idempotency_key))
 
     def array(self, array_id: str) -> Json:
         return self._call("GET", f"/v1/arrays/{_segment(array_id)}")
@@ -450,8 +439,7 @@ class Client:
         self, spec: Mapping[str, Any], *, idempotency_key: str | None = None
     ) -> Json:
         """As submit_run: the same key and spec give the same filesystem."""
-        key = uuid.uuid4().hex if idempotency_key is None else idempotency_key
-        return self._call("POST", "/v1/filesystems", body=spec, key=key)
+        return self._call("POST", "/v1/filesystems", body=spec, key=_sendable(idempotency_key))
 
     def plan_filesystem(self, spec: Mapping[str, Any]) -> Json:
         """The requests that creating it would send, and its price a month. Nothing is done."""
@@ -637,6 +625,22 @@ class Client:
                 f"{method} {url.split('?', maxsplit=1)[0]}: {error or type(error).__name__}",
                 hint,
             ) from error
+
+
+def _sendable(key: str | None) -> str:
+    """The key, or a new one for none. Raises InvalidInput for one that no header carries."""
+    if key is None:
+        return uuid.uuid4().hex
+    if not _KEY.fullmatch(key):
+        raise InvalidInput(
+            "The idempotency key cannot be sent",
+            (
+                f"idempotencyKey: {key[:200]!r} is not 1 to 128 printable ASCII characters "
+                "without a space at its ends"
+            ),
+            "Give one such as a UUID, or none",
+        )
+    return key
 
 
 def _given(parameters: Mapping[str, Any]) -> Json:

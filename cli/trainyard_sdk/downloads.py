@@ -81,10 +81,20 @@ def selected(key: str, pattern: str | None) -> bool:
 
 
 def download(
-    client: Client, run: str, *, pattern: str | None, to: Path, force: bool, told: Told
+    client: Client,
+    run: str,
+    *,
+    pattern: str | None,
+    to: Path,
+    force: bool,
+    told: Told,
+    stop: threading.Event | None = None,
 ) -> Result:
-    """Raises SdkError, InvalidInput, Unreachable; what came down before that stays."""
-    return _Download(client, run, to, force, told).run(pattern)
+    """Raises SdkError, InvalidInput, Unreachable; what came down before that stays.
+
+    Who sets `stop` has it end soon, with what came down until then.
+    """
+    return _Download(client, run, to, force, told, stop or threading.Event()).run(pattern)
 
 
 class _Page:
@@ -113,11 +123,19 @@ class _Object:
 
 
 class _Download:
-    def __init__(self, client: Client, run: str, to: Path, force: bool, told: Told) -> None:
+    def __init__(
+        self,
+        client: Client,
+        run: str,
+        to: Path,
+        force: bool,
+        told: Told,
+        stop: threading.Event,
+    ) -> None:
         self._client, self._run, self._to, self._force = client, run, to, force
         self._root = os.path.realpath(to)
         self._counted = Counted(told)
-        self._stop = threading.Event()
+        self._stop = stop
         self._lock = threading.Lock()
         self._result = Result()
         local = client.connection.local is not None
@@ -132,6 +150,8 @@ class _Download:
         try:
             with self._http:
                 for found in wanted:
+                    if self._stop.is_set():
+                        break
                     doing = self._started(doing, pool, found)
                 while doing:
                     doing = _first_done(doing)

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 
-from .answers import ClusterSummary, ClusterView, PlanView, RunSummary, RunView
+from .answers import (
+    ApprovalView,
+    ClusterSummary,
+    ClusterView,
+    DeliveryView,
+    PlanView,
+    RunSummary,
+    RunView,
+    WebhookSummary,
+    WebhookView,
+    WebhookWithSecret,
+)
 from .client import Client
 from .connection import Connection
 from .following import PATIENCE_SECONDS, POLL_SECONDS, Pace
@@ -66,6 +78,67 @@ class Trainyard:
     def clusters(self, *, at_most: int = 1000) -> list[ClusterSummary]:
         """Newest first."""
         return [ClusterSummary.read(one) for one in self.client.clusters(at_most=at_most)]
+
+    def approvals(self, *, state: str | None = None, at_most: int = 1000) -> list[ApprovalView]:
+        """What waits for people and what they decided, newest first; `state`: such as pending."""
+        found = self.client.approvals(state=state, at_most=at_most)
+        return [ApprovalView.read(one) for one in found]
+
+    def approval(self, approval_id: str) -> ApprovalView:
+        return ApprovalView.read(self.client.approval(approval_id))
+
+    def approve(self, approval_id: str, *, reason: str | None = None) -> ApprovalView:
+        """Your word for it. Once more by the same person changes nothing."""
+        return ApprovalView.read(self.client.approve(approval_id, reason=reason))
+
+    def deny(self, approval_id: str, *, reason: str | None = None) -> ApprovalView:
+        """Your word against it: the run that waits ends."""
+        return ApprovalView.read(self.client.deny(approval_id, reason=reason))
+
+    def webhooks(self, *, at_most: int = 1000) -> list[WebhookSummary]:
+        """Addresses that are sent events, newest first."""
+        return [WebhookSummary.read(one) for one in self.client.webhooks(at_most=at_most)]
+
+    def webhook(self, webhook_id: str) -> WebhookView:
+        """One of them, with what became of the newest deliveries."""
+        return WebhookView.read(self.client.webhook(webhook_id))
+
+    def add_webhook(
+        self,
+        url: str,
+        *,
+        types: Sequence[str] = (),
+        labels: Mapping[str, str] | None = None,
+        description: str = "",
+        idempotency_key: str | None = None,
+    ) -> WebhookWithSecret:
+        """Send events to an address. The answer's `secret` signs them, and no other answer has it.
+
+        `types` such as run.failed, and `labels` that runs must carry: without them all are sent.
+        With a key that was used before `secret` is None: rotate it.
+        """
+        spec = {
+            "url": url,
+            "types": list(types),
+            "labels": dict(labels or {}),
+            "description": description,
+        }
+        made = self.client.add_webhook(spec, idempotency_key=idempotency_key)
+        return WebhookWithSecret.read(made)
+
+    def rotate_webhook(self, webhook_id: str, *, reason: str | None = None) -> WebhookWithSecret:
+        """With a new `secret`; the one before it signs for a day more."""
+        return WebhookWithSecret.read(self.client.rotate_webhook(webhook_id, reason=reason))
+
+    def redeliver(
+        self, webhook_id: str, delivery_id: str, *, reason: str | None = None
+    ) -> DeliveryView:
+        """Have a delivery sent once more; a webhook that was disabled is active again."""
+        return DeliveryView.read(self.client.redeliver(webhook_id, delivery_id, reason=reason))
+
+    def remove_webhook(self, webhook_id: str, *, reason: str | None = None) -> WebhookSummary:
+        """Nothing more is sent to it, and its secret is deleted."""
+        return WebhookSummary.read(self.client.remove_webhook(webhook_id, reason=reason))
 
     def close(self) -> None:
         self.client.close()

@@ -10,8 +10,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from tests.support.spec_parts import cluster_spec
 from tests.support.story import Story, make_cluster, run_spec
 
+from trainyard.app.people.ownership import given_to
 from trainyard.app.runs.approvals import decide_approval
 from trainyard.app.runs.dry_run import dry_run_run
 from trainyard.app.runs.resume_run import resume_run
@@ -121,6 +123,54 @@ def test_a_cheap_run_a_small_budget_and_an_unknown_price(monkeypatch: pytest.Mon
     assert unpriced.approval.because.startswith("Its price is not known, and ")
 
 
+def own(**extra: Any) -> dict[str, Any]:
+    """A cluster of the run's own: three nodes of 1.5 USD an hour by the list."""
+    return {"spec": cluster_spec(workers=2, spares=1, **extra)}
+
+
+@pytest.mark.parametrize("extra", [{}, {"budget": {"maxUsd": 1, "tailSeconds": 60}}])
+def test_what_the_requester_says_of_the_price_makes_a_run_no_cheaper(extra: dict[str, Any]) -> None:
+    waits = asked(team(), cluster=own(hourlyUsd=0.001), **extra)
+    listed = asked(team(), cluster=own())
+    assert waits.approval is not None
+    assert listed.approval is not None
+    assert waits.approval.usd == listed.approval.usd
+
+
+def test_what_the_requester_says_of_the_price_may_make_a_run_dearer() -> None:
+    dear = asked(team(), cluster=own(hourlyUsd=500), limits={"maxDurationSeconds": 3600})
+    assert dear.approval is not None
+    assert dear.approval.usd == 500
+
+
+def test_where_the_list_knows_no_price_the_word_of_the_requester_is_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    story = team()
+    monkeypatch.setattr(story.world.ports.prices, "hourly_usd", lambda *_: None)
+    waits = asked(story, cluster=own(hourlyUsd=0.001))
+    assert waits.approval is not None
+    assert waits.approval.usd is None
+    assert waits.approval.because.startswith(
+        "Its price is only what hourlyUsd of its cluster's spec says, and "
+    )
+
+
+def test_an_approver_s_word_for_the_price_of_their_cluster_counts_for_others() -> None:
+    story = team()
+    make_cluster(story, "leased", hourlyUsd=0.003)
+    leased = story.world.clusters.stored["leased"]
+    for owner, requester, waits in (
+        (BOB, ALICE, False), (ALICE, ALICE, True), (None, ALICE, True),
+        (named(f"{ACCOUNT}:role/guest"), ALICE, True),
+    ):  # fmt: skip
+        story.world.clusters.stored["leased"] = leased.changed(created_by=owner)
+        run = asked(story, cluster={"name": "leased"}, by=requester)
+        assert (run.approval is not None) is waits, owner
+        plan = dry_run_run(story.world.ports, run_spec(cluster={"name": "leased"}), by=requester)
+        assert any("wait for people" in one for one in plan.warnings) is waits, owner
+
+
 def test_what_somebody_expects_of_a_run_makes_it_no_cheaper() -> None:
     assert asked(team(), limits={"expectedSeconds": 60}).approval is not None
 
@@ -163,6 +213,19 @@ def test_the_requester_never_decides_by_whatever_channel_or_session_name(
         with pytest.raises(Forbidden, match="asked for this"):
             says(story, approver, approve=approve)
     assert story.run.status == "Waiting"
+
+
+def test_a_run_that_is_given_away_at_once_is_still_its_requester_s() -> None:
+    """Before its machine has asked for the approval."""
+    story = team()
+    run = submit_run(story.world.ports, run_spec(cluster={"name": "shared"}), by=ALICE)
+    given_to(story.world.ports, run, CAROL, by=ALICE)
+    story.run_id = run.id
+    story.rest()
+    assert story.run.created_by == CAROL
+    with pytest.raises(Forbidden, match=r"alice .* asked for this"):
+        says(story, ALICE)
+    assert says(story, CAROL).state == "approved"
 
 
 def test_who_may_decide_is_who_the_rules_name_and_without_them_an_admin() -> None:

@@ -270,3 +270,39 @@ def test_an_array_never_deletes_a_cluster_of_its_name_that_is_not_its_own(
     story.rest()
     assert now(story, array).status == "Failed"
     assert story.world.clusters.stored["shared"].status == "Ready"
+
+
+def test_members_after_a_run_that_failed_are_refused_together_and_are_no_runs() -> None:
+    """Else a thousand runs are made only to fail, and people have a thousand mails."""
+    story = Story()
+    make_cluster(story)
+    parent = story.submit(cluster={"name": "shared"}, recovery={"maxAttempts": 1})
+    array = submit_array(story.world.ports, array_spec(total=300, parallel=2, after=[parent.id]))
+    story.rest()
+    story.run_id = parent.id
+    story.training()
+    story.end("failed", errorKind="unknown", lastStep=20)
+    story.sweep()
+    ended = now(story, array)
+    assert (ended.status, ended.failed) == ("Failed", [0, 1])
+    assert ended.refused == list(range(2, 300))
+    assert f"run 'ddp-demo' ({parent.id}) is Failed" in ended.reason
+    assert "submit the array again" in ended.reason
+    assert len(story.world.runs.stored) == 3
+    failed = [one.run for one in story.world.notices.events if one.type == "run.failed"]
+    assert len(failed) == 3
+
+
+def test_members_after_a_run_with_policy_end_have_their_turns_however_it_ended() -> None:
+    story = Story()
+    make_cluster(story)
+    parent = story.submit(cluster={"name": "shared"})
+    after = {"after": [parent.id], "afterPolicy": "end"}
+    array = submit_array(story.world.ports, array_spec(total=3, parallel=1, **after))
+    story.rest()
+    story.run_id = parent.id
+    story.cancel()
+    story.rest()
+    for index in range(3):
+        end_member(story, array, index)
+    assert now(story, array).status == "Succeeded"

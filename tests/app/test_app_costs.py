@@ -15,7 +15,9 @@ from trainyard.app.runs.dry_run import dry_run_run
 from trainyard.app.runs.run_costs import RunCosts, costs_of
 from trainyard.domain.errors import InvalidRequest
 from trainyard.domain.facts import PriceInForce
+from trainyard.http.views import PlanView
 from trainyard_contracts.cluster_specs import ClusterSpec
+from trainyard_contracts.specs import BudgetSpec
 
 #: Two workers, a spare and the controller, at 1.5 USD an hour each.
 HOURLY = 6.0
@@ -179,6 +181,23 @@ def test_a_budget_below_its_own_end_is_refused_with_the_number() -> None:
     with pytest.raises(InvalidRequest, match=r"budget\.maxUsd"):
         dry_run_run(story.world.ports, run_spec(budget={"maxUsd": 1}))
     assert story.submit(run_spec(budget={"maxUsd": 4}))
+
+
+def test_a_dry_run_on_a_shared_cluster_prices_the_run_s_part_of_it() -> None:
+    """As it will be counted; of its whole time no more than its budget."""
+    story = Story()
+    made = make_cluster(story, hourlyUsd=9.0)  # of three workers
+    limits = {"maxDurationSeconds": 36000, "expectedSeconds": 3600}
+    spec = run_spec(cluster={"name": made.name}, limits=limits)
+    plan = PlanView.of_plan(dry_run_run(story.world.ports, spec))
+    assert (plan.hourly_usd, plan.expected_usd, plan.most_usd) == (6.0, 6.0, 60.0)
+    bound = spec.changed(budget=BudgetSpec(max_usd=40))
+    assert PlanView.of_plan(dry_run_run(story.world.ports, bound)).most_usd == 40.0
+
+
+def test_a_dry_run_never_says_more_than_the_budget() -> None:
+    plan = dry_run_run(Story().world.ports, run_spec(budget={"maxUsd": 4}))
+    assert PlanView.of_plan(plan).most_usd == 4.0
 
 
 def test_a_budget_without_a_price_is_refused() -> None:

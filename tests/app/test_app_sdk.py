@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -18,11 +19,17 @@ from tests.support.story import Story, run_spec
 from trainyard_contracts.specs import RunSpec
 from trainyard_sdk import (
     ApiProblem,
+    AsyncCluster,
+    AsyncRun,
     AsyncTrainyard,
+    Client,
+    Cluster,
     Interrupted,
     InvalidInput,
     NotInTime,
+    Run,
     RunFailed,
+    Trainyard,
     Unreachable,
     flows,
 )
@@ -290,3 +297,68 @@ def test_a_task_that_is_cancelled_while_it_waits_leaves_the_run_alone(story: Sto
     asyncio.run(tell())
     assert {seen.partition(" ")[0] for seen in api.seen} == {"GET"}
     assert story.run.status not in ("Cancelled", "Failed")
+
+
+TWINS = [(Trainyard, AsyncTrainyard), (Run, AsyncRun), (Cluster, AsyncCluster)]
+
+
+@pytest.mark.parametrize(("plain", "twin"), TWINS)
+def test_the_asynchronous_twin_can_do_all_that_the_other_can(plain: type, twin: type) -> None:
+    """With the same names for what is given; and each call of the client by `ask`."""
+    ours, theirs = public(plain), public(twin)
+    assert ours.keys() == theirs.keys() - {"ask"}
+    for name, given in ours.items():
+        assert theirs[name] == given, name
+
+
+def public(of: type) -> dict[str, list[tuple[str, object, object]]]:
+    """Each method and property, with its parameters."""
+    found = {}
+    for name in dir(of):
+        member = inspect.getattr_static(of, name)
+        if not name.startswith("_"):
+            call = member.fget if isinstance(member, property) else member
+            parameters = inspect.signature(call).parameters.values()
+            found[name] = [(one.name, one.kind, one.default) for one in parameters]
+    return found
+
+
+def test_a_webhook_is_added_rotated_and_removed(api: InProcess) -> None:
+    yard = trainyard(api)
+    added = yard.add_webhook(
+        "https://example.com/x", types=["run.failed"], labels={"team": "a"}, idempotency_key="one"
+    )
+    assert added.secret
+    assert added.types == ["run.failed"]
+    again = yard.add_webhook(
+        "https://example.com/x", types=["run.failed"], labels={"team": "a"}, idempotency_key="one"
+    )
+    assert (again.id, again.secret) == (added.id, None)
+    assert yard.rotate_webhook(added.id, reason="lost").secret not in (None, added.secret)
+    assert [one.id for one in yard.webhooks()] == [added.id]
+    assert yard.webhook(added.id).deliveries == []
+    with pytest.raises(ApiProblem, match="msg-none"):
+        yard.redeliver(added.id, "msg-none")
+    assert yard.remove_webhook(added.id).status == "Deleted"
+    assert yard.webhooks() == []
+    with pytest.raises(ApiProblem, match="url"):
+        yard.add_webhook("http://10.0.0.1/")
+
+
+def test_the_twin_does_the_same_and_asks_for_any_call(api: InProcess) -> None:
+    async def tell() -> None:
+        async with AsyncTrainyard(client=connected(api)) as yard:
+            added = await yard.add_webhook("https://example.com/x")
+            assert (await yard.rotate_webhook(added.id)).secret
+            assert [one.id for one in await yard.webhooks()] == [added.id]
+            assert (await yard.webhook(added.id)).deliveries == []
+            with pytest.raises(ApiProblem, match="msg-none"):
+                await yard.redeliver(added.id, "msg-none")
+            assert (await yard.remove_webhook(added.id)).status == "Deleted"
+            for call in (yard.approval, yard.approve, yard.deny):
+                with pytest.raises(ApiProblem, match="apr-"):
+                    await call("apr-01jd0000000000000000000000")
+            assert await yard.approvals(state="pending") == []
+            assert (await yard.ask(Client.costs, by="cluster"))["by"] == "cluster"
+
+    asyncio.run(tell())

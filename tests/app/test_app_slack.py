@@ -94,7 +94,7 @@ def test_a_cost_is_that_of_the_api(slack: Slack, story: Story) -> None:
     said = slack.say("cost latest")
     assert f"*{usd:.2f} USD*" in said
     assert "Of its budget of 100.00 USD" in said
-    assert "creation: " in said
+    assert "until the cluster was ready" in said
 
 
 def test_clusters_and_their_nodes(slack: Slack, story: Story) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 from tests.support.memory import Died, World
 from tests.support.slack_channel import MENTION, Teller
@@ -102,9 +105,15 @@ def test_the_end_has_cost_and_waste_and_mentions_nobody_after_success(
     assert "reply_broadcast" not in end
     said = teller.said[1]
     assert "ddp-demo succeeded" in said
-    assert "Cost: " in said
-    assert "Useful: " in said
-    assert "restart: " in said
+    assert "Cost: *" in said
+    assert "Useful: *" in said
+    assert "Waste: *" in said
+    assert "training that nobody did again" in said
+    assert "restart " in said
+    cost = story.run.cost
+    assert cost is not None
+    for line in cost.ledger:
+        assert f"{line.seconds:,.1f} s" in said
     assert MENTION not in str(teller.channel.messages)
     assert incident["thread_ts"] == end["thread_ts"] == teller.channel.parents[0]["ts"]
 
@@ -178,10 +187,54 @@ def test_an_event_that_comes_while_a_thread_is_closed_keeps_it_open(
         return close(thread)  # type: ignore[arg-type]
 
     teller.threads.close = woken  # type: ignore[method-assign]
-    teller.event(story.run_id)
-    assert list(teller.threads.opened) == [story.run_id]
-    teller.look()
+    looks = teller.event(story.run_id)
+    assert [one.result.partition(" ")[0] for one in looks] == ["shown", "closed"]
     assert teller.threads.opened == {}
+
+
+def test_a_change_is_shown_at_once_and_not_with_the_next_sweep(
+    story: Story, teller: Teller
+) -> None:
+    teller.event(story.run_id)
+    before = len(story.world.notices.changes)
+    story.lose(NODE)
+    assert story.run_id in story.world.notices.changes[before:]
+    teller.changed(story.run_id)
+    (incident,) = teller.said
+    assert f"Node {NODE} is lost" in incident
+    before = len(story.world.notices.changes)
+    story.end("lost")
+    story.training("ip-127-0-1-12", "ip-127-0-1-14", step=9)
+    story.end()
+    story.rest()
+    assert story.run_id in story.world.notices.changes[before:]
+    teller.changed(story.run_id)
+    assert "ddp-demo succeeded" in teller.said[-1]
+
+
+def test_a_change_that_finds_the_run_in_hand_is_shown_by_the_call_that_has_it(
+    story: Story, teller: Teller
+) -> None:
+    teller.event(story.run_id)
+    call = teller.channel.call
+
+    def meanwhile(method: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The node is lost while Slack still takes the message about the step before."""
+        teller.channel.call = call  # type: ignore[method-assign]
+        story.lose(NODE)
+        (other,) = teller.changed(story.run_id)
+        assert other.result == "in hand"
+        return call(method, arguments)
+
+    story.world.runs.put(story.run.changed(status="Recovering"))
+    teller.channel.call = meanwhile  # type: ignore[method-assign]
+    teller.changed(story.run_id)
+    assert f"Node {NODE} is lost" in teller.said[-1]
+
+
+def test_a_change_of_a_member_of_an_array_opens_no_thread(story: Story, teller: Teller) -> None:
+    assert [one.result for one in teller.changed("run-00000000000000000000000000")] == ["none"]
+    assert teller.threads.stored == {}
 
 
 def test_a_run_that_is_resumed_goes_on_in_its_thread(story: Story, teller: Teller) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any
 
@@ -24,10 +25,11 @@ from trainyard.domain.errors import (
     ConflictError,
     IdempotencyConflict,
     InvalidRequest,
+    RetryableError,
     WebhookNotFound,
 )
 from trainyard.domain.webhook_records import Delivery, Webhook
-from trainyard.domain.webhooks import Answer
+from trainyard.domain.webhooks import MOST_IN_A_ROW, Answer
 from trainyard_contracts.webhooks import WebhookSpec
 
 URL = "https://example.com/x"
@@ -266,3 +268,113 @@ def test_the_bus_being_away_delays_no_webhook(story: Story, world: World) -> Non
     world.clock.tick(60)
     assert sent(world) == []
     assert len(world.receivers.posted) == 1
+
+
+def test_a_receiver_that_makes_every_try_die_has_an_end(
+    story: Story, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process dies amid each try, so no answer is ever written down."""
+    added(world)
+    submitted(story)
+
+    def dies(*_: Any) -> Answer:
+        world.receivers.posted.append(("", {}, b""))
+        raise Died("post")
+
+    monkeypatch.setattr(world.receivers, "post", dies)
+    for _ in range(90):
+        with contextlib.suppress(Died):
+            sent(world)
+        world.clock.tick(3600)
+    assert len(world.receivers.posted) == MOST_IN_A_ROW
+    found = only_delivery(world)
+    assert (found.state, found.due) == ("failed", None)
+    assert "died" in found.tries[-1].said
+
+
+def test_a_secret_that_cannot_be_asked_for_costs_no_try(
+    story: Story, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    added(world)
+    submitted(story)
+
+    def away(*_: Any, **__: Any) -> str:
+        raise RetryableError("Secrets Manager is away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.secrets, "read", away)
+        for _ in range(20):
+            with contextlib.suppress(RetryableError):
+                sent(world)
+            world.clock.tick(91)
+    assert only_delivery(world).attempt == 0
+    assert [one.result for one in sent(world)] == ["delivered"]
+
+
+def test_one_that_is_removed_meanwhile_is_not_brought_back(
+    story: Story, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    webhook, _ = added(world)
+    submitted(story)
+    sent(world)
+    stored = world.webhooks.delivery
+
+    def removed_before(webhook_id: str, delivery_id: str) -> Delivery:
+        monkeypatch.setattr(world.webhooks, "delivery", stored)
+        remove_webhook(world.ports, webhook_id)
+        return stored(webhook_id, delivery_id)
+
+    monkeypatch.setattr(world.webhooks, "delivery", removed_before)
+    with pytest.raises(WebhookNotFound):
+        redeliver(world.ports, webhook.id, only_delivery(world).id)
+    assert world.webhooks.stored[webhook.id].status == "Deleted"
+
+
+@pytest.mark.parametrize("where", ["get", "read", "write"])
+def test_a_secret_of_one_that_is_removed_meanwhile_is_not_kept(
+    world: World, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    webhook, _ = added(world)
+    store: Any = world.webhooks if where == "get" else world.secrets
+    called = getattr(store, where)
+
+    def removed_before(*given: Any, **named: Any) -> Any:
+        monkeypatch.setattr(store, where, called)
+        found = called(*given, **named) if where == "get" else None
+        remove_webhook(world.ports, webhook.id)
+        return found if where == "get" else called(*given, **named)
+
+    monkeypatch.setattr(store, where, removed_before)
+    with pytest.raises(WebhookNotFound):
+        rotate_webhook(world.ports, webhook.id)
+    assert world.secrets.written == {}
+    assert world.webhooks.stored[webhook.id].status == "Deleted"
+
+
+def test_one_that_is_removed_before_it_has_a_secret_leaves_none(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = world.secrets.write
+
+    def removed_before(name: str, value: str) -> None:
+        (webhook_id,) = world.webhooks.stored
+        remove_webhook(world.ports, webhook_id)
+        written(name, value)
+
+    monkeypatch.setattr(world.secrets, "write", removed_before)
+    with pytest.raises(ConflictError, match="removed"):
+        added(world)
+    assert world.secrets.written == {}
+
+
+def test_those_that_are_disabled_count_too(story: Story, world: World) -> None:
+    """Else each could be brought back by a redelivery."""
+    first, _ = added(world)
+    submitted(story)
+    world.receivers.answers = [Answer(410)]
+    sent(world)
+    assert world.webhooks.stored[first.id].status == "Disabled"
+    for number in range(MOST_WEBHOOKS - 1):
+        added(world, url=f"https://example.com/{number}")
+    with pytest.raises(ConflictError, match="remove one first"):
+        added(world)

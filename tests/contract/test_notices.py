@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
 from samtranslator.yaml_helper import yaml_parse
 from tests.support.memory import MemoryClock, MemoryClusters, MemoryNotices, MemoryRuns
 from tests.support.page_commands import USE, File, steps
@@ -26,6 +27,7 @@ from trainyard.domain.records import TimelineEntry
 from trainyard.ports import Clusters, Notices, Runs
 from trainyard_contracts.events import AttemptStarted
 from trainyard_contracts.user_events import (
+    CHANGES,
     SOURCE,
     USER_EVENTS,
     ToldRun,
@@ -239,11 +241,52 @@ def test_each_type_is_said_to_people_and_only_the_sweep_may_send() -> None:
         for statement in policy["PolicyDocument"]["Statement"]
         if "events:PutEvents" in str(statement.get("Action"))
     }
-    ours = {"SweepRole": [SOURCE, "trainyard.webhooks"], "SlackRole": "trainyard.slack"}
+    ours: dict[str, object] = {
+        "SweepRole": [SOURCE, "trainyard.webhooks"],
+        "SlackRole": "trainyard.slack",
+        "StepsRole": CHANGES,
+    }
     assert senders == {
         (role, json.dumps({"StringEquals": {"events:source": source}}))
         for role, source in ours.items()
     }
+
+
+class Bus:
+    """Takes entries, or raises."""
+
+    def __init__(self, trouble: Exception | None = None, failed: int = 0) -> None:
+        self.entries: list[dict[str, Any]] = []
+        self.trouble, self.failed = trouble, failed
+
+    def put_events(self, *, Entries: list[dict[str, Any]]) -> dict[str, Any]:
+        if self.trouble is not None:
+            raise self.trouble
+        self.entries += Entries
+        return {"FailedEntryCount": self.failed, "Entries": [{"ErrorCode": "Throttling"}]}
+
+
+def test_a_change_of_a_run_is_put_on_the_bus_for_who_shows_runs_and_else_not() -> None:
+    bus = Bus()
+    TableNotices(None, bus, "bus", shown=True).run_changed("run-1")  # type: ignore[arg-type]
+    (entry,) = bus.entries
+    assert (entry["EventBusName"], entry["Source"]) == ("bus", CHANGES)
+    assert json.loads(entry["Detail"]) == {"run": {"id": "run-1"}}
+    quiet = Bus()
+    TableNotices(None, quiet, "bus").run_changed("run-1")  # type: ignore[arg-type]
+    assert quiet.entries == []
+
+
+@pytest.mark.parametrize(
+    "bus",
+    [
+        Bus(failed=1),
+        Bus(ClientError({"Error": {"Code": "AccessDeniedException"}}, "PutEvents")),
+        Bus(EndpointConnectionError(endpoint_url="http://127.0.0.1")),
+    ],
+)
+def test_a_bus_that_takes_no_change_keeps_no_run_from_going_on(bus: Bus) -> None:
+    TableNotices(None, bus, "bus", shown=True).run_changed("run-1")  # type: ignore[arg-type]
 
 
 def test_an_entry_that_the_bus_refuses_is_no_success() -> None:

@@ -486,13 +486,14 @@ def _boundary(name: str) -> list[dict[str, Any]]:
     return statements
 
 
-def test_the_worker_of_slack_may_nothing_that_the_api_may_not_but_read_the_list_of_people() -> None:
+def test_the_worker_of_slack_may_nothing_that_the_api_may_not_but_read_two_secrets() -> None:
     own = [s for s in _policies_of("SlackWorkerRole") if s["Sid"] not in ("OwnLog", "Nodes")]
     (people,) = [s for s in own if s not in _policies_of("ApiRole")]
-    assert (people["Sid"], people["Action"]) == ("People", "secretsmanager:GetSecretValue")
-    assert people["Resource"] == {
-        "Fn::If": ["HasSlackPeople", {"Ref": "SlackPeopleArn"}, {"Ref": "SlackSigningSecretArn"}]
-    }
+    assert (people["Sid"], people["Action"]) == ("PeopleAndForms", "secretsmanager:GetSecretValue")
+    assert people["Resource"] == [
+        {"Fn::If": ["HasSlackPeople", {"Ref": "SlackPeopleArn"}, {"Ref": "SlackSigningSecretArn"}]},
+        {"Fn::If": ["HasSlackToken", {"Ref": "SlackBotTokenArn"}, {"Ref": "AWS::NoValue"}]},
+    ]
     (nodes,) = [s for s in _policies_of("SlackWorkerRole") if s["Sid"] == "Nodes"]
     (api,) = [s for s in _policies_of("ApiRole") if s["Sid"] == "Nodes"]
     assert set(nodes["Action"]) < set(api["Action"])

@@ -94,7 +94,7 @@ def test_what_unpacks_a_cluster_gets_the_node_layers_and_nothing_else_does() -> 
         layers = {layer["Ref"] for layer in function["Layers"]}
         bundles = (
             {"NodeBundleLayer", "TrainersLayer", "JobLibraryLayer"}
-            if name in {"ApiFunction", "StepsFunction"}
+            if name in {"ApiFunction", "StepsFunction", "SlackWorkerFunction"}
             else set()
         )
         own = {"CoreLayer"} if name == "SlackFunction" else {"ContractsLayer", "CoreLayer"}
@@ -231,7 +231,12 @@ def test_facts_come_from_agents_on_our_bus_and_from_aws_on_the_default_bus(
     assert by_source.pop("trainyard") == of_runs
     assert by_source == {
         source: {"source": [source]}
-        for source in ("trainyard.agent", "trainyard.slack", "trainyard.webhooks")
+        for source in (
+            "trainyard.agent",
+            "trainyard.slack",
+            "trainyard.webhooks",
+            "trainyard.changes",
+        )
     }
     assert sorted(aws, key=str) == [
         {

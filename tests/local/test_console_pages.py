@@ -403,6 +403,113 @@ def test_a_fault_and_its_reason_come_to_the_page_by_themselves(console: Opened) 
     expect(page.locator("main header .status")).to_have_text("Recovering")
 
 
+def test_what_a_run_cost_in_the_end_is_read_after_its_end(console: Opened) -> None:
+    """Though its cost was read a moment before."""
+    page = console.at(f"/runs/{RUN}?tab=cost")
+    expect(page.get_by_text("So far", exact=True)).to_be_visible()
+    final = console.scene.answers[f"GET /v1/runs/{RUN}/cost"].model_copy(
+        update={"usd": 99.5, "final": True}
+    )
+    ended = a_run_of_two(status="Cancelled", outcome="cancelled", finished_at=at(4000))
+    console.scene.answers[f"GET /v1/runs/{RUN}/cost"] = final
+    console.scene.answers[f"GET /v1/runs/{RUN}"] = shown(ended)
+    expect(page.locator("main header .status")).to_have_text("Cancelled")
+    expect(page.locator("main .facts").last).to_contain_text("$99.50")
+    expect(page.get_by_text("So far", exact=True)).to_have_count(0)
+
+
+def test_the_page_says_who_one_is(console: Opened) -> None:
+    page = console.at("/runs")
+    expect(page.locator(".connection")).to_have_text("ann · local cloud")
+
+
+def test_a_refusal_says_what_to_do_next(console: Opened) -> None:
+    problem = {"title": "You may not do that", "detail": "ann asked for this", "status": 403}
+    one = console.scene.answers["GET /v1/approvals"].approvals[0]
+    console.scene.answers[f"POST /v1/approvals/{one.id}:approve"] = httpx.Response(
+        403, json={**problem, "nextStep": "Ask another approver."}
+    )
+    page = console.at("/approvals")
+    page.get_by_role("button", name=f"Approve run/{RUN}").click()
+    page.get_by_role("button", name="Approve", exact=True).click()
+    expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("Ask another approver.")
+
+
+def test_a_run_that_waits_for_people_leads_to_them_and_back(console: Opened) -> None:
+    waiting = a_run_of_two(status="Waiting", reason="It waits for approval apr-1. It may cost.")
+    console.scene.answers[f"GET /v1/runs/{RUN}"] = shown(waiting)
+    page = console.at(f"/runs/{RUN}")
+    page.get_by_role("link", name="What waits for people").click()
+    expect(page.get_by_role("heading", name="Approvals")).to_be_visible()
+    page.get_by_role("link", name="llm-pretrain").click()
+    expect(page.get_by_role("heading", name="llm-pretrain")).to_be_visible()
+
+
+def test_who_approves_sees_the_buttons_in_a_narrow_window(console: Opened) -> None:
+    console.page.set_viewport_size({"width": 360, "height": 780})
+    page = console.at("/approvals")
+    for verb in ("Approve", "Deny"):
+        expect(page.get_by_role("button", name=f"{verb} run/{RUN}")).to_be_in_viewport(ratio=1)
+
+
+def test_a_line_goes_on_where_only_another_run_has_a_value(console: Opened) -> None:
+    page = console.at("/runs")
+    smooth = "import('/static/chart.js').then((m) => m.smoothed([4, undefined, 2, null, 1], 0.5))"
+    found = page.evaluate(f"{smooth}.then((all) => all.map((one) => one === undefined ? '' : one))")
+    assert found == [4, "", pytest.approx(8 / 3), None, pytest.approx(12 / 7)]
+
+
+def test_the_axis_of_a_short_run_tells_its_moments_apart(console: Opened) -> None:
+    page = console.at("/runs")
+    said = page.evaluate(
+        "import('/static/chart.js').then((m) => m.moments(null, [1e9, 1e9 + 10, 1e9 + 20]))"
+    )
+    assert said == ["01:46:40", "01:46:50", "01:47:00"]
+
+
+PROBLEM = {"title": "Something failed", "detail": "the ledger cannot be read", "status": 500}
+
+
+@pytest.mark.parametrize("part", ["cost", "metrics", "events"])
+def test_a_part_that_fails_is_said_and_the_rest_of_the_run_is_shown(
+    console: Opened, part: str
+) -> None:
+    path = f"GET /v1/runs/{RUN}/{part}"
+    good = console.scene.answers[path]
+    console.scene.answers[path] = httpx.Response(500, json=PROBLEM)
+    page = console.page
+    page.goto(f"{console.server.ours.origin}/runs/{RUN}")
+    expect(page.get_by_role("heading", name="llm-pretrain")).to_be_visible()
+    expect(page.get_by_role("alert")).to_contain_text("the ledger cannot be read")
+    console.scene.answers[path] = good
+    page.reload()
+    expect(page.get_by_role("heading", name="llm-pretrain")).to_be_visible()
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_a_run_that_goes_while_its_page_is_open_is_said_to_be_gone(console: Opened) -> None:
+    page = console.at(f"/runs/{RUN}")
+    expect(page.get_by_role("alert")).to_have_count(0)
+    gone = {"title": "Not found", "detail": f"There is no run {RUN}.", "status": 404}
+    console.scene.answers[f"GET /v1/runs/{RUN}"] = httpx.Response(404, json=gone)
+    expect(page.locator("main").get_by_role("alert")).to_contain_text(f"There is no run {RUN}.")
+
+
+@pytest.mark.parametrize("status", [401, 403])
+@pytest.mark.parametrize("path", ["/runs", f"/runs/{RUN}"])
+def test_a_page_goes_on_by_itself_after_a_new_login(
+    console: Opened, status: int, path: str
+) -> None:
+    page = console.at(path)
+    call = f"GET /v1{path}"
+    good = console.scene.answers[call]
+    words = "The security token included in the request is expired"
+    console.scene.answers[call] = httpx.Response(status, json={"message": words})
+    expect(page.locator("main").get_by_role("alert")).to_contain_text(words)
+    console.scene.answers[call] = good
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
 def test_a_run_that_does_not_change_is_asked_for_with_its_etag(console: Opened) -> None:
     page = console.at(f"/runs/{RUN}")
     path = f"/v1/runs/{RUN}"

@@ -249,12 +249,12 @@ def waiting() -> approvals.ApprovalPage:
     found = [
         approvals.ApprovalView.made(
             id=f"apr-01jd000000000000000000000{number}-1", action="run.begin",
-            subject=f"run/{run}", run_id=run, because=SCRIPT, usd=usd, requester=person("ann"),
-            needed=2, approvers=[vote], denied=denied, state=state, created_at=at(0),
-            expires_at=at(90000), decided_at=None,
+            subject=f"run/{run}", run_id=run, run_name=name, because=SCRIPT, usd=usd,
+            requester=person("ann"), needed=2, approvers=[vote], denied=denied, state=state,
+            created_at=at(0), expires_at=at(90000), decided_at=None,
         )
-        for number, (run, usd, denied, state) in enumerate([
-            (RUN, 812.5, None, "pending"), (ENDED, None, vote, "denied"),
+        for number, (run, name, usd, denied, state) in enumerate([
+            (RUN, "llm-pretrain", 812.5, None, "pending"), (ENDED, SCRIPT, None, vote, "denied"),
         ])
     ]  # fmt: skip
     return approvals.ApprovalPage.made(approvals=found, next_token=None)
@@ -302,6 +302,9 @@ def answers() -> dict[str, Any]:
         "GET /v1/costs": totals(),
         "GET /v1/audit": audit(),
         "GET /v1/approvals": waiting(),
+        "GET /v1/whoami": people.WhoamiView.made(
+            person=person("ann"), role="member", everybody_is_admin=False
+        ),
         "POST /v1/runs": submitted,
         **of_one,
         **of_clusters(),

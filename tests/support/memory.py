@@ -1132,6 +1132,7 @@ class MemoryNotices:
     ) -> None:
         self._stores = (runs.notices, clusters.notices, *more)
         self.events: list[UserEvent] = []
+        self.changes: list[str] = []
         self.away = False
 
     def unsent(self, at_most: int) -> list[UnsentNotice]:
@@ -1148,6 +1149,9 @@ class MemoryNotices:
     def sent(self, unsent: UnsentNotice) -> None:
         for store in self._stores:
             store.pop(unsent.key, None)
+
+    def run_changed(self, run_id: str) -> None:
+        self.changes.append(run_id)
 
 
 @dataclass

@@ -136,6 +136,25 @@ def click(button: dict[str, Any], **changes: Any) -> bytes:
     return urlencode({"payload": json.dumps(payload)}).encode()
 
 
+def submission(view: dict[str, Any], values: dict[str, str | None], **changes: Any) -> bytes:
+    """The body of a form that a person sent, its fields' blocks called like the fields."""
+    state = {
+        name: {name: {"type": "plain_text_input", "value": value}} for name, value in values.items()
+    }
+    payload = {
+        "type": "view_submission",
+        "team": {"id": TEAM, "domain": "example"},
+        "user": {"id": USER, "username": "steve", "name": "steve", "team_id": TEAM},
+        "api_app_id": "A123456",
+        "token": FIELDS["token"],
+        "trigger_id": "12466734323.1395872399",
+        "view": {"id": "V1", **view, "state": {"values": state}, "hash": "156663117.cd33ad1f"},
+        "response_urls": [],
+        **changes,
+    }
+    return urlencode({"payload": json.dumps(payload)}).encode()
+
+
 @dataclass
 class LocalSlack:
     """The addresses that response_urls lead to: each takes five answers, as Slack's do."""

@@ -13,6 +13,7 @@ from tests.support.slack_chat import ALICE, MemoryClaims, words
 from trainyard.chat.threads import Telling, Told, tell
 from trainyard.domain.errors import ConflictError
 from trainyard.domain.thread_records import RunThread, SlackPause
+from trainyard_contracts.user_events import CHANGES
 
 CHANNEL = "C0123ABCDEF"
 #: The only mention that Trainyard makes: of the owner of a run that failed.
@@ -127,6 +128,11 @@ class Teller:
     def event(self, run_id: str, type_: str = "run.started") -> list[Told]:
         detail = {"id": "x", "type": type_, "run": {"id": run_id}}
         event = {"source": "trainyard", "detail-type": type_, "detail": detail}
+        return tell(self.world.ports, self.telling, event)
+
+    def changed(self, run_id: str) -> list[Told]:
+        """As the hint that another state of the run is stored."""
+        event = {"source": CHANGES, "detail-type": "run.changed", "detail": {"run": {"id": run_id}}}
         return tell(self.world.ports, self.telling, event)
 
     def look(self) -> list[Told]:

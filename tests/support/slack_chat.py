@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.support.memory import World
 from tests.support.slack import FIELDS, TEAM, USER, WHO, check_message
 
+from trainyard.chat.web_api import SlackRefused
 from trainyard.chat.worker import Answered, Chat, answer
 from trainyard.domain.errors import RetryableError
 from trainyard.domain.people import RolesOfPeople
+from trainyard_local.slack.block_kit import check_view
 
 ALICE = "arn:aws:iam::111122223333:user/alice"
 
@@ -56,6 +59,23 @@ class MemoryReplies:
 
 
 @dataclass
+class MemoryViews:
+    """Forms that were opened; `refuses` is Slack's word for why it opens none."""
+
+    opened: list[dict[str, Any]] = field(default_factory=list)
+    refuses: str = ""
+
+    def call(self, method: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        assert method == "views.open"
+        assert arguments["trigger_id"]
+        if self.refuses:
+            raise SlackRefused(self.refuses)
+        check_view(arguments["view"])
+        self.opened.append(arguments["view"])
+        return {"ok": True}
+
+
+@dataclass
 class Slack:
     """A workspace beside a world: `say` types a command and returns what its person reads."""
 
@@ -64,6 +84,7 @@ class Slack:
     claims: MemoryClaims = field(default_factory=MemoryClaims)
     replies: MemoryReplies = field(default_factory=MemoryReplies)
     typed: int = 0
+    views: MemoryViews | None = None
 
     def event(self, text: str, *, user: str = USER) -> dict[str, Any]:
         """As the bus brings it to the worker."""
@@ -75,12 +96,36 @@ class Slack:
             "user": user,
             "command": "/trainyard",
             "text": text,
+            "trigger": FIELDS["trigger_id"],
             "responseUrl": FIELDS["response_url"],
         }
         return {"source": "trainyard.slack", "detail": detail}
 
     def deliver(self, event: dict[str, Any]) -> Answered:
-        return answer(self.world.ports, Chat(self.claims, self.replies, lambda: self.people), event)
+        chat = Chat(self.claims, self.replies, lambda: self.people, self.views)
+        return answer(self.world.ports, chat, event)
+
+    def form(self, text: str) -> dict[str, Any]:
+        """The form that this command opens."""
+        self.views = self.views or MemoryViews()
+        assert self.deliver(self.event(text)).reason == "a form is open"
+        return self.views.opened[-1]
+
+    def send(self, view: dict[str, Any], *, user: str = USER, **changes: str) -> dict[str, Any]:
+        """The message that follows a form that was sent with these fields changed."""
+        self.typed += 1
+        detail = {
+            "id": f"{self.typed:064x}",
+            "at": int(self.world.clock.now().timestamp()),
+            "team": TEAM,
+            "user": user,
+            "form": view["callback_id"],
+            "about": view["private_metadata"],
+            "values": json.dumps({**filled(view), **changes}),
+        }
+        event = {"source": "trainyard.slack", "detail-type": "SlackForm", "detail": detail}
+        assert self.deliver(event).result == "answered"
+        return self.newest
 
     def say(self, text: str, *, user: str = USER) -> str:
         before = len(self.replies.sent)
@@ -136,6 +181,15 @@ def words(message: dict[str, Any]) -> str:
         if block["type"] != "actions"
         for part in ([block["text"]] if "text" in block else block["elements"])
     )
+
+
+def filled(view: dict[str, Any]) -> dict[str, str]:
+    """What the fields of a form hold when it opens."""
+    return {
+        block["element"]["action_id"]: block["element"].get("initial_value", "")
+        for block in view["blocks"]
+        if block["type"] == "input"
+    }
 
 
 def buttons_of(message: dict[str, Any]) -> list[dict[str, Any]]:

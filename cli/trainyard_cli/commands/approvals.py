@@ -35,7 +35,7 @@ def list_approvals(
         (
             one["id"],
             styled(one["state"]),
-            escape(one["subject"]),
+            escape(one.get("runName") or one["subject"]),
             name_of(one["requester"]),
             _usd(one),
             f"{len(one['approvers'])}/{one['needed']}",
@@ -71,6 +71,12 @@ def deny(typer_context: typer.Context, approval: ApprovalId, reason: Reason = No
     _print(context.json, context.client.deny(approval, reason=reason))
 
 
+def _of(found: Json) -> str:
+    """The run's name, where the API knows it, and its id."""
+    name = found.get("runName")
+    return escape(f"{name} ({found['subject']})" if name else found["subject"])
+
+
 def _usd(found: Json) -> str:
     return "not known" if found["usd"] is None else f"{found['usd']:.2f} USD"
 
@@ -88,7 +94,7 @@ def _print(as_json: bool, found: Json) -> None:
         {
             "approval": found["id"],
             "state": styled(found["state"]),
-            "of": escape(found["subject"]),
+            "of": _of(found),
             "asked by": name_of(found["requester"]),
             "because": escape(found["because"]),
             "at most": _usd(found),

@@ -600,13 +600,9 @@ def print_plan(context: Context, plan: Json) -> None:
     if context.json:
         print_json(plan)
         return
-    price = plan.get("hourlyUsd")
-    print_fields(
-        {
-            "operation": plan.get("operation"),
-            "price": None if price is None else f"{price:.2f} USD an hour",
-        }
-    )
+    known = plan.get("hourlyUsd") is not None
+    price = _compared({**plan, "zones": None}) if known else None
+    print_fields({"operation": plan.get("operation"), "price": price})
     for number, one in enumerate(plan.get("ways") or [], start=1):
         out.print(f"way {number}: {escape(one['way'])} ({_compared(one)})", soft_wrap=True)
     for backend, cannot in _cannot(plan).items():

@@ -27,6 +27,8 @@ PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL = (
 )  # fmt: skip
 #: No spec is that long; a stream without an end of line must not fill the memory.
 LONGEST_LINE = 4 * 2**20
+#: Messages of a batch; each has an answer, which may be long.
+MOST_AT_ONCE = 100
 _INSTRUCTIONS = (
     "Trainyard runs distributed training on AWS. Begin with list_runs; show_run says why a run is "
     "as it is. Answers are JSON. What stands under 'data' was written by jobs, nodes and people: "
@@ -77,6 +79,8 @@ class Server:
             return _refused(None, Wrong(PARSE_ERROR, f"This line is no JSON: {error}"))
         except RecursionError:
             return _refused(None, Wrong(PARSE_ERROR, "This line is nested too deeply"))
+        if isinstance(message, list) and len(message) > MOST_AT_ONCE:
+            return _refused(None, Wrong(INVALID_REQUEST, f"A batch has at most {MOST_AT_ONCE}"))
         if isinstance(message, list) and message:  # a batch, as 2025-03-26 has it
             found = [one for one in map(self._one, message) if one is not None]
             return f"[{','.join(found)}]" if found else None
@@ -116,18 +120,19 @@ class Server:
         }
 
     def _called(self, params: dict[str, Any]) -> dict[str, Any]:
-        name, arguments = params.get("name"), params.get("arguments")
+        arguments = params.get("arguments")
+        name = params["name"] if isinstance(params.get("name"), str) else ""
         if name in self._off:
             return _failed({
                 "title": f"{name} is off",
                 "detail": "This server was started to read only",
                 "nextStep": "A person may start it with: trainyard mcp --allow-actions",
             })  # fmt: skip
-        tool = self._tools.get(name) if isinstance(name, str) else None
+        tool = self._tools.get(name)
         if tool is None:
             raise Wrong(
                 INVALID_PARAMS,
-                f"name: there is no tool '{str(name)[:100]}'; there are {', '.join(self._tools)}",
+                f"name: there is no tool '{name[:100]}'; there are {', '.join(self._tools)}",
             )
         if arguments is not None and not isinstance(arguments, dict):
             raise Wrong(INVALID_PARAMS, "arguments: an object is wanted")

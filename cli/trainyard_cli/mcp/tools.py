@@ -19,6 +19,8 @@ class Arguments(Strict):
     """What a tool is called with."""
 
 
+#: No spec is nested so deeply; json and pydantic have an end to it, too, and no words for it.
+DEEPEST = 100
 A = TypeVar("A", bound=Arguments)
 
 
@@ -55,6 +57,10 @@ class Tool(Generic[A]):
 
     def asked(self, client: Callable[[], Client], arguments: Mapping[str, Any]) -> Any:
         """The data of its answer. Raises InvalidInput, and what the client raises."""
+        if wrong := _unsendable(arguments):
+            raise InvalidInput(
+                f"{self.name} cannot be called like that", wrong, f"It takes: {_taken(self.takes)}"
+            )
         try:
             given = self.takes.model_validate(dict(arguments))
             return self.call(client(), given)
@@ -68,6 +74,30 @@ class Tool(Generic[A]):
             raise InvalidInput(
                 f"{self.name} cannot be called like that", error.message, f"See {self.name}'s words"
             ) from error
+
+
+def _unsendable(arguments: Mapping[str, Any]) -> str:
+    """Why no request can carry it; '' where one can."""
+    left: list[tuple[Any, int]] = [(arguments, 0)]
+    while left:
+        value, depth = left.pop()
+        if depth > DEEPEST:
+            return f"arguments: nested more than {DEEPEST} times"
+        if isinstance(value, str) and not _whole(value):
+            return f"arguments: {value[:100]!a} has half of a character (U+D800 to U+DFFF)"
+        if isinstance(value, Mapping):
+            left += [(one, depth + 1) for pair in value.items() for one in pair]
+        elif isinstance(value, list):
+            left += [(one, depth + 1) for one in value]
+    return ""
+
+
+def _whole(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _words(error: Any) -> str:

@@ -1,10 +1,9 @@
 """What a person asks for who lets Trainyard run jobs on a cluster that others made."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field
+from typing_extensions import Self
 
 from .base import Name, Strict, matching, rule
 from .cluster_parts import MountPath, PythonEnvironment, SecretName
@@ -78,13 +77,13 @@ class AdoptSpec(Strict):
     )
 
     @rule
-    def _one_name(self) -> AdoptSpec:
+    def _one_name(self) -> Self:
         if (self.name is None) == (self.arn is None):
             raise ValueError("name: give one of 'name' and 'arn' of the cluster")
         return self
 
     @rule
-    def _own_place(self) -> AdoptSpec:
+    def _own_place(self) -> Self:
         made = self.environment.kind != "existing"
         if made and not self.environment.path.startswith(f"{HOME}/"):
             raise ValueError(

@@ -1,7 +1,5 @@
 """Many runs of one spec, which differ in what their program is given."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from itertools import product
@@ -9,6 +7,7 @@ from math import prod
 from typing import Annotated
 
 from pydantic import Field, ValidationError
+from typing_extensions import Self
 
 from .base import Strict, matching, rule
 from .specs import RunSpec, TextOrNumber
@@ -59,7 +58,7 @@ class ArraySpec(Strict):
     )
 
     @rule
-    def _either(self) -> ArraySpec:
+    def _either(self) -> Self:
         if bool(self.parameters) == bool(self.matrix):
             raise ValueError(
                 "give one of 'parameters' (a list of members) and 'matrix' (values to combine)"
@@ -75,7 +74,7 @@ class ArraySpec(Strict):
         return self
 
     @rule
-    def _same_names(self) -> ArraySpec:
+    def _same_names(self) -> Self:
         wanted = self.names
         for number, entry in enumerate(self.parameters):
             if set(entry) != wanted:
@@ -88,7 +87,7 @@ class ArraySpec(Strict):
         return self
 
     @rule
-    def _placeholders(self) -> ArraySpec:
+    def _placeholders(self) -> Self:
         used: set[str] = set()
         for field, text in _texts(self.run):
             for name in _named(text):
@@ -106,7 +105,7 @@ class ArraySpec(Strict):
         return self
 
     @rule
-    def _members(self) -> ArraySpec:
+    def _members(self) -> Self:
         for index, values in enumerate(self.values()):
             try:
                 self.member(index, values)

@@ -1,9 +1,8 @@
 """The bases of all models: strict for what people send us, lenient for what processes report.
 
-A model is never changed, only copied with changes.
+A model is never changed, only copied with changes. Modules of models do without `from __future__
+import annotations` where they can: pydantic would compile each annotation anew at each start.
 """
-
-from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
@@ -102,7 +101,10 @@ V = TypeVar("V")
 class Unchanging(BaseModel):
     """A model whose changes are checked copies."""
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True)
+    #: A process reads a few of the models: each is built when it is first used, not at import.
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, frozen=True, defer_build=True
+    )
 
     def changed(self: M, **update: Any) -> M:
         """A copy with these fields.

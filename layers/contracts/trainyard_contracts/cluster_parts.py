@@ -1,10 +1,9 @@
 """The parts of which specs of clusters are made: paths, networks, mounts, users, environments."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
+from typing_extensions import Self
 
 from . import spec_rules
 from .base import Name, RelativePath, Strict, judged, matching, rule
@@ -115,7 +114,7 @@ class SharedFilesystem(Strict):
     mount_path: MountPath = Field(default="/fsx", description="where every node has it")
 
     @rule
-    def _one(self) -> SharedFilesystem:
+    def _one(self) -> Self:
         if self.filesystem is not None and (self.dns_name or self.mount_name):
             raise ValueError(
                 "filesystem: says which filesystem it is; remove dnsName and mountName, or it"
@@ -133,14 +132,14 @@ class SharedFilesystem(Strict):
         """Its DNS name and mount name; '' while only its name is known."""
         return f"{self.dns_name}/{self.mount_name}" if self.dns_name else ""
 
-    def found_as(self, found: Mountable) -> SharedFilesystem:
+    def found_as(self, found: Mountable) -> Self:
         return self.changed(dns_name=found.dns_name, mount_name=found.mount_name)
 
-    def as_asked(self) -> SharedFilesystem:
+    def as_asked(self) -> Self:
         """Without what was looked up."""
         if self.filesystem is None:
             return self
-        return SharedFilesystem(filesystem=self.filesystem, mount_path=self.mount_path)
+        return type(self)(filesystem=self.filesystem, mount_path=self.mount_path)
 
 
 class S3Mount(Strict):

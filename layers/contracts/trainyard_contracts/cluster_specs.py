@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 from typing_extensions import TypeAliasType
 
 from .by_backend import ByBackend
@@ -19,7 +19,7 @@ ClusterSpec = TypeAliasType(
 )
 #: Events of AWS that are read by a class.
 BACKEND_EVENTS: tuple[type[BaseModel], ...] = (ClusterStateChange, TrainingJobStateChange)
-_READER: TypeAdapter[ClusterSpec] = TypeAdapter(ClusterSpec)
+_READER: TypeAdapter[ClusterSpec] = TypeAdapter(ClusterSpec, config=ConfigDict(defer_build=True))
 
 
 def read_cluster_spec(given: Any) -> ClusterSpec:

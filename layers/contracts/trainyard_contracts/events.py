@@ -1,7 +1,5 @@
 """The agents' events on the bus, one class for each detail-type."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """Files that one process writes and another reads: manifests, progress, bundle, configuration."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Annotated, Literal
 

@@ -1,10 +1,9 @@
 """A filesystem with a life of its own: what a person asks for, before FSx is asked."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
+from typing_extensions import Self
 
 from . import spec_rules
 from .base import Name, Strict, matching, rule
@@ -46,7 +45,7 @@ class DataRepository(Strict):
     )
 
     @rule
-    def _once(self) -> DataRepository:
+    def _once(self) -> Self:
         for field, given in (
             ("importChanges", self.import_changes),
             ("exportChanges", self.export_changes),
@@ -106,7 +105,7 @@ class FilesystemSpec(Strict):
     ] = Field(default_factory=dict, max_length=40, description="at AWS, beside ours")
 
     @rule
-    def _size(self) -> FilesystemSpec:
+    def _size(self) -> Self:
         if self.storage_gib != SMALLEST_GIB and (
             self.storage_gib < STEP_GIB or self.storage_gib % STEP_GIB
         ):
@@ -127,7 +126,7 @@ class FilesystemSpec(Strict):
         return self
 
     @rule
-    def _exports(self) -> FilesystemSpec:
+    def _exports(self) -> Self:
         if self.nightly_export is None:
             return self
         if self.repository is None:
@@ -143,7 +142,7 @@ class FilesystemSpec(Strict):
         return self
 
     @rule
-    def _tags(self) -> FilesystemSpec:
+    def _tags(self) -> Self:
         if problem := spec_rules.tags_not_ours(self.tags):
             raise ValueError(f"tags: {problem}")
         return self

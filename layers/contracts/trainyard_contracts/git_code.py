@@ -1,11 +1,10 @@
 """What a user says of code in a git repository; git and ssh never meet a string unlike these."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated
 
 from pydantic import Field
+from typing_extensions import Self
 
 from .base import RelativePath, Strict, judged, matching, rule
 
@@ -132,7 +131,7 @@ class GitSpec(Strict):
     )
 
     @rule
-    def _with_key(self) -> GitSpec:
+    def _with_key(self) -> Self:
         if is_ssh(self.url) and self.secret is None:
             raise ValueError(
                 f"secret: '{self.url}' is reached by ssh, which needs a private key; name the "

@@ -3,8 +3,6 @@
 Titles are the names that the API's clients know from the time when there was no other backend.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
@@ -88,7 +86,7 @@ class HyperPodGroup(GroupBase):
     )
 
     @rule
-    def _markets(self) -> HyperPodGroup:
+    def _markets(self) -> Self:
         if self.market == "spot" and self.role != "worker":
             raise ValueError("market: 'spot' is for worker groups only; remove it")
         if self.market == "spot" and self.training_plan_arn is not None:
@@ -126,7 +124,7 @@ class HyperPodCapacity(CapacityBase):
     )
 
     @rule
-    def _plan(self) -> HyperPodCapacity:
+    def _plan(self) -> Self:
         if self.instance_type is not None and self.instance_types:
             raise ValueError("instanceTypes: give one of 'instanceType' and 'instanceTypes'")
         if self.market == "plan" and self.training_plan_arn is None:
@@ -215,7 +213,7 @@ class HyperPodClusterSpec(SlurmCluster):
         return given
 
     @rule
-    def _groups(self) -> HyperPodClusterSpec:
+    def _groups(self) -> Self:
         names = [group.name for group in self.instance_groups]
         if len(set(names)) != len(names):
             raise ValueError("instanceGroups: every group needs a name of its own")
@@ -229,13 +227,13 @@ class HyperPodClusterSpec(SlurmCluster):
         return self
 
     @rule
-    def _slurm(self) -> HyperPodClusterSpec:
+    def _slurm(self) -> Self:
         if self.provisioning == "Continuous" and self.slurm_setup != "SlurmConfig":
             raise ValueError("slurmSetup: provisioning 'Continuous' needs slurmSetup 'SlurmConfig'")
         return self
 
     @rule
-    def _capacity(self) -> HyperPodClusterSpec:
+    def _capacity(self) -> Self:
         if self.capacity and len(self.workers()) > 1:
             raise ValueError(
                 "capacity: it chooses the instances of one worker group, and this cluster has "
@@ -258,7 +256,7 @@ class HyperPodClusterSpec(SlurmCluster):
             for group in entry.groups(worker)
         ]
 
-    def _with(self, entry: HyperPodCapacity, worker: HyperPodGroup) -> HyperPodClusterSpec:
+    def _with(self, entry: HyperPodCapacity, worker: HyperPodGroup) -> Self:
         groups = [worker if one.name == worker.name else one for one in self.instance_groups]
         network = self.network
         if network is not None and entry.subnet_ids:

@@ -1,7 +1,5 @@
 """What is ParallelCluster's: the spec of a cluster that its API makes, with Slurm on EC2."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal
 
@@ -79,7 +77,7 @@ class ParallelClusterSpec(SlurmCluster):
     )
 
     @rule
-    def _name(self) -> ParallelClusterSpec:
+    def _name(self) -> Self:
         if not self.name[0].isalpha():
             raise ValueError(
                 f"name: '{self.name}' begins with a digit; ParallelCluster wants a letter first"
@@ -94,7 +92,7 @@ class ParallelClusterSpec(SlurmCluster):
         return self
 
     @rule
-    def _names(self) -> ParallelClusterSpec:
+    def _names(self) -> Self:
         queues = [queue.name for queue in self.queues]
         for field, names in {
             "queues": queues,
@@ -106,7 +104,7 @@ class ParallelClusterSpec(SlurmCluster):
         return self
 
     @rule
-    def _own_tags(self) -> ParallelClusterSpec:
+    def _own_tags(self) -> Self:
         taken = [key for key in self.tags if key.lower().startswith("parallelcluster:")]
         if taken:
             raise ValueError(
@@ -116,7 +114,7 @@ class ParallelClusterSpec(SlurmCluster):
         return self
 
     @rule
-    def _processors(self) -> ParallelClusterSpec:
+    def _processors(self) -> Self:
         """Head node and workers share /opt, so they must have one architecture."""
         head = known([self.head_node.instance_type])
         for field, part, name in self._other_types():
@@ -128,7 +126,7 @@ class ParallelClusterSpec(SlurmCluster):
         return self
 
     @rule
-    def _storage(self) -> ParallelClusterSpec:
+    def _storage(self) -> Self:
         paths = [storage.mount_path for storage in self.shared_storage]
         scratch = [LOCAL_SCRATCH] if any(queue.local_scratch for queue in self.queues) else []
         if problem := mounts_that_meet([*paths, *super().mount_paths(), *scratch]):
@@ -147,7 +145,7 @@ class ParallelClusterSpec(SlurmCluster):
         return self
 
     @rule
-    def _one_zone(self) -> ParallelClusterSpec:
+    def _one_zone(self) -> Self:
         """An FSx filesystem that is made lies in one zone, that of the workers' one subnet."""
         made, subnets = self._made_fsx, self._queue_subnets
         if made and len(subnets) > 1:
@@ -159,7 +157,7 @@ class ParallelClusterSpec(SlurmCluster):
         return self
 
     @rule
-    def _capacity_queues(self) -> ParallelClusterSpec:
+    def _capacity_queues(self) -> Self:
         for number, entry in enumerate(self.capacity):
             if problem := entry.named(self.queues):
                 raise ValueError(f"capacity.{number}.{problem}")

@@ -1,11 +1,10 @@
 """An entry of a ParallelCluster spec's list of other capacity: how one queue is made instead."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Literal
 
 from pydantic import Field
+from typing_extensions import Self
 
 from .base import Strict, rule
 from .cluster_base import CapacityBase
@@ -70,7 +69,7 @@ class ParallelClusterCapacity(CapacityBase):
     )
 
     @rule
-    def _market(self) -> ParallelClusterCapacity:
+    def _market(self) -> Self:
         reserved = self.capacity_reservation_id or self.capacity_reservation_group
         if self.instance_type is not None and self.instance_types:
             raise ValueError("instanceTypes: give one of 'instanceType' and 'instanceTypes'")

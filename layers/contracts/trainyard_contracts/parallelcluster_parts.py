@@ -1,10 +1,9 @@
 """Parts of a cluster of ParallelCluster's: image, head node, login nodes, scripts, permissions."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field
+from typing_extensions import Self
 
 from .base import RelativePath, Strict, judged, matching, rule
 from .cluster_parts import SubnetId
@@ -68,7 +67,7 @@ class Image(Strict):
     )
 
     @rule
-    def _there_is_one(self) -> Image:
+    def _there_is_one(self) -> Self:
         if self.os in WITHOUT_IMAGE and self.custom_ami is None:
             raise ValueError(
                 f"customAmi: is needed, for ParallelCluster publishes no image of {self.os}; "
@@ -119,7 +118,7 @@ class HeadNode(Strict):
     )
 
     @rule
-    def _desktop(self) -> HeadNode:
+    def _desktop(self) -> Self:
         if self.dcv and self.dcv_from is None:
             raise ValueError(
                 "dcvFrom: is needed with dcv, which would be open to everybody; give addresses "

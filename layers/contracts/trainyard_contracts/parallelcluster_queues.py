@@ -1,12 +1,11 @@
 """A queue of ParallelCluster: nodes that jobs run on, how EC2 is asked for them, and where."""
 
-from __future__ import annotations
-
 import re
 from itertools import pairwise
 from typing import Annotated, Literal
 
 from pydantic import Field
+from typing_extensions import Self
 
 from .base import Strict, matching, rule
 from .cluster_parts import SubnetId
@@ -105,7 +104,7 @@ class Queue(Strict):
     )
 
     @rule
-    def _counts(self) -> Queue:
+    def _counts(self) -> Self:
         if self.min > self.max:
             raise ValueError(f"min: {self.min} is more than max, {self.max}; lower one of them")
         if self.capacity == "capacityBlock" and self.min != self.max:
@@ -122,7 +121,7 @@ class Queue(Strict):
         return self
 
     @rule
-    def _capacity(self) -> Queue:
+    def _capacity(self) -> Self:
         if self.spot_price is not None and self.capacity != "spot":
             raise ValueError("spotPrice: is for capacity 'spot' only; remove it, or use 'spot'")
         strategies = STRATEGIES[self.capacity]
@@ -135,7 +134,7 @@ class Queue(Strict):
         return self
 
     @rule
-    def _reservations(self) -> Queue:
+    def _reservations(self) -> Self:
         named, group = self.capacity_reservation_id, self.capacity_reservation_group
         if named and group:
             raise ValueError(
@@ -160,7 +159,7 @@ class Queue(Strict):
         return self
 
     @rule
-    def _zones(self) -> Queue:
+    def _zones(self) -> Self:
         if self.capacity_reservation_id and len(self.subnet_ids) > 1:
             raise ValueError(
                 "subnetIds: a reservation is in one zone; give the one subnet in that zone"
@@ -179,7 +178,7 @@ class Queue(Strict):
         return self
 
     @rule
-    def _types(self) -> Queue:
+    def _types(self) -> Self:
         types = known(self.instance_types)
         found = {
             "efa": (self.efa, [one for one in types if not one.efa], "no EFA"),
@@ -207,7 +206,7 @@ class Queue(Strict):
         return self
 
     @rule
-    def _alike(self) -> Queue:
+    def _alike(self) -> Self:
         types = known(self.instance_types)
         for first, other in pairwise(types):
             if difference := _difference(first, other):

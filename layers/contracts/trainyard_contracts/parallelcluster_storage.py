@@ -1,11 +1,10 @@
 """What nodes of ParallelCluster share: filesystems that exist, or are made with the cluster."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
+from typing_extensions import Self
 
 from .base import Name, Strict, matching, rule
 from .cluster_parts import Mountable, MountPath
@@ -116,7 +115,7 @@ class FsxStorage(Strict):
     keep: bool = Field(default=False, description="it stays when the cluster is deleted")
 
     @rule
-    def _existing(self) -> FsxStorage:
+    def _existing(self) -> Self:
         if self.filesystem is not None and self.model_fields_set != {"filesystem"}:
             raise ValueError(
                 "filesystem: says which filesystem it is, so nothing else can be said of it; "
@@ -136,7 +135,7 @@ class FsxStorage(Strict):
         return self
 
     @rule
-    def _data(self) -> FsxStorage:
+    def _data(self) -> Self:
         if self.repositories and (self.import_path or self.export_path):
             raise ValueError(
                 "repositories: cannot be beside importPath and exportPath; name every prefix in "
@@ -165,7 +164,7 @@ class FsxStorage(Strict):
         return self
 
     @rule
-    def _size(self) -> FsxStorage:
+    def _size(self) -> Self:
         if self.exists is not None:
             return self
         known = THROUGHPUT.get((self.deployment, self.disks), ())
@@ -216,7 +215,7 @@ class EfsStorage(Strict):
     keep: bool = Field(default=False, description="it stays when the cluster is deleted")
 
     @rule
-    def _existing(self) -> EfsStorage:
+    def _existing(self) -> Self:
         if self.file_system_id is not None and self.model_fields_set != {"file_system_id"}:
             raise ValueError(
                 "fileSystemId: is of a filesystem that exists, so nothing else can be said of it; "
@@ -240,7 +239,7 @@ class EbsStorage(Strict):
     keep: bool = Field(default=False, description="it stays when the cluster is deleted")
 
     @rule
-    def _one(self) -> EbsStorage:
+    def _one(self) -> Self:
         if (self.volume_id is None) == (self.size_gib is None):
             raise ValueError(
                 "sizeGib: give either sizeGib, of a volume that is made, or volumeId, of one that "
@@ -263,7 +262,7 @@ class SharedStorage(Strict):
     )
 
     @rule
-    def _one(self) -> SharedStorage:
+    def _one(self) -> Self:
         if sum(part is not None for part in (self.fsx, self.efs, self.ebs)) != 1:
             raise ValueError("fsx: give exactly one of fsx, efs and ebs")
         if self.name == "default":
@@ -282,14 +281,14 @@ class SharedStorage(Strict):
             return self.ebs.volume_id
         return self.fsx.exists if self.fsx is not None else self._efs.file_system_id
 
-    def with_filesystems(self, found: Mapping[str, Mountable]) -> SharedStorage:
+    def with_filesystems(self, found: Mapping[str, Mountable]) -> Self:
         """The same with the id of a filesystem that is given by our name for it."""
         name = self.fsx.filesystem if self.fsx is not None else None
         if self.fsx is None or name is None or name not in found:
             return self
         return self.changed(fsx=self.fsx.changed(file_system_id=found[name].file_system_id))
 
-    def as_asked(self) -> SharedStorage:
+    def as_asked(self) -> Self:
         """Without what was looked up."""
         if self.fsx is None or self.fsx.filesystem is None:
             return self

@@ -1,11 +1,10 @@
 """A run that is submitted again and again, at times that a person names."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
+from typing_extensions import Self
 
 from .base import Name, Strict, judged, read_stored, rule
 from .cron import Cron, Rate, zone_of
@@ -95,7 +94,7 @@ class ScheduleSpec(Strict):
     )
 
     @rule
-    def _when(self) -> ScheduleSpec:
+    def _when(self) -> Self:
         if (self.cron is None) == (self.rate is None):
             raise ValueError("give one of 'cron' (such as '0 2 * * *') and 'rate' ('6 hours')")
         if self.rate is not None and self.timezone != "UTC":
@@ -103,7 +102,7 @@ class ScheduleSpec(Strict):
         return self
 
     @rule
-    def _what(self) -> ScheduleSpec:
+    def _what(self) -> Self:
         if (self.run is None) == (not self.runs):
             raise ValueError("give one of 'run' (one run) and 'runs' (a chain of runs)")
         if self.run is not None and self.run.after:
@@ -114,7 +113,7 @@ class ScheduleSpec(Strict):
         return self
 
     @rule
-    def _chained(self) -> ScheduleSpec:
+    def _chained(self) -> Self:
         above: dict[str, ChainedRun] = {}
         for number, one in enumerate(self.runs):
             field = f"runs.{number}"

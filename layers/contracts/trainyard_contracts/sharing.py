@@ -1,10 +1,9 @@
 """How several people share a cluster: limits of what one of them may use at once, and turns."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field
+from typing_extensions import Self
 
 from .base import Strict, judged, rule
 from .labels import LONGEST_KEY, MOST_LABELS, label_key
@@ -55,7 +54,7 @@ class SharingLimit(Strict):
     )
 
     @rule
-    def _of_somebody(self) -> SharingLimit:
+    def _of_somebody(self) -> Self:
         if (self.label is None) == (self.owner is None):
             raise ValueError("label: give one of 'label' and 'owner', so that it is clear whose")
         if self.value is not None and self.label is None:
@@ -90,7 +89,7 @@ class RunChanges(Strict):
     priority: Priority | None = Field(default=None, description="null leaves it as it is")
 
     @rule
-    def _something(self) -> RunChanges:
+    def _something(self) -> Self:
         if not self.model_fields_set:
             raise ValueError("labels: give 'labels', 'priority' or both")
         return self
@@ -109,7 +108,7 @@ class ClusterChanges(Strict):
     )
 
     @rule
-    def _something(self) -> ClusterChanges:
+    def _something(self) -> Self:
         if not self.model_fields_set:
             raise ValueError("labels: give 'labels', 'sharing' or both")
         return self

@@ -1,10 +1,9 @@
 """What clusters with Slurm have in common: users, mounted buckets, partitions of workers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from pydantic import Field
+from typing_extensions import Self
 
 from . import spec_rules
 from .base import rule
@@ -28,7 +27,7 @@ class SlurmCluster(ClusterBase):
     )
 
     @rule
-    def _meetings(self) -> SlurmCluster:
+    def _meetings(self) -> Self:
         mounts = [mount.mount_path for mount in self.s3_mounts]
         found = {
             "s3Mounts": spec_rules.mounts_that_meet([self.shared_path, *mounts]),

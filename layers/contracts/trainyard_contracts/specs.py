@@ -1,7 +1,5 @@
 """What a user may ask for: a run, validated field by field before anything is created."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -11,6 +9,7 @@ from pydantic import (
     WithJsonSchema,
     field_validator,
 )
+from typing_extensions import Self
 
 from . import places, spec_rules
 from .base import (
@@ -86,7 +85,7 @@ class JobPythonEnvironment(Strict):
     )
 
     @rule
-    def _version(self) -> JobPythonEnvironment:
+    def _version(self) -> Self:
         if self.kind == "venv" and self.python is not None:
             raise ValueError(
                 "python: a venv has the Python of the cluster's environment; "
@@ -110,7 +109,7 @@ class ClusterRef(Strict):
     )
 
     @rule
-    def _others(self) -> ClusterRef:
+    def _others(self) -> Self:
         if self.otherwise and self.spec is None:
             raise ValueError("otherwise: is for a cluster that is made for the run; give spec, too")
         for number, other in enumerate(self.otherwise):
@@ -122,7 +121,7 @@ class ClusterRef(Strict):
         return self
 
     @rule
-    def _one(self) -> ClusterRef:
+    def _one(self) -> Self:
         if (self.name is None) == (self.spec is None):
             raise ValueError(
                 "give one of 'name' (an existing cluster) and 'spec' (a cluster made for this run)"
@@ -237,7 +236,7 @@ class JobSpec(Strict):
     )
 
     @rule
-    def _program(self) -> JobSpec:
+    def _program(self) -> Self:
         if (self.module is None) == (self.script is None):
             raise ValueError(
                 "give one of 'module' (an importable module) and 'script' (a path in 'files')"
@@ -423,7 +422,7 @@ class ExportSpec(Strict):
     )
 
     @rule
-    def _something_to_copy(self) -> ExportSpec:
+    def _something_to_copy(self) -> Self:
         if self.every_seconds is not None and not self.enabled:
             raise ValueError(
                 "everySeconds: nothing is copied with enabled: false; remove one of the two"
@@ -546,13 +545,13 @@ class RunSpec(Strict):
     )
 
     @rule
-    def _apart(self) -> RunSpec:
+    def _apart(self) -> Self:
         if problem := meeting(self.inputs, self.job.files):
             raise ValueError(problem)
         return self
 
     @rule
-    def _chained(self) -> RunSpec:
+    def _chained(self) -> Self:
         for number, run_id in enumerate(self.after):
             if run_id in self.after[:number]:
                 raise ValueError(f"after.{number}: {run_id} is named twice; name each run once")
@@ -570,7 +569,7 @@ class RunSpec(Strict):
         return self
 
     @rule
-    def _fits(self) -> RunSpec:
+    def _fits(self) -> Self:
         spec = self.cluster.spec
         if spec is None:
             if self.teardown not in (None, "never"):
@@ -588,7 +587,7 @@ class RunSpec(Strict):
                 )
         return self
 
-    def on(self, cluster: ClusterSpec) -> RunSpec:
+    def on(self, cluster: ClusterSpec) -> Self:
         """The same run with one spec only, which may be one of `cluster.otherwise`."""
         return self.changed(cluster=self.cluster.changed(spec=cluster, otherwise=[]))
 

@@ -3,12 +3,11 @@
 A job's nodes live for the job; its instances, image, data and limits are fixed when it is made.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import Field
+from typing_extensions import Self
 
 from . import training_job_libraries as libraries
 from . import training_job_rules as rules
@@ -163,7 +162,7 @@ class TrainingJobClusterSpec(ClusterBase):
     )
 
     @rule
-    def _nodes(self) -> TrainingJobClusterSpec:
+    def _nodes(self) -> Self:
         if self.instance_groups and (self.instance_type or self.instance_count):
             raise ValueError(
                 "instanceGroups: exclude instanceType and instanceCount; give one or the other"
@@ -178,7 +177,7 @@ class TrainingJobClusterSpec(ClusterBase):
         return self
 
     @rule
-    def _images(self) -> TrainingJobClusterSpec:
+    def _images(self) -> Self:
         if (self.image is None) == (self.framework is None):
             raise ValueError(
                 "image: give either image (any URI), or framework (name, version, pythonVersion)"
@@ -186,7 +185,7 @@ class TrainingJobClusterSpec(ClusterBase):
         return self
 
     @rule
-    def _launch(self) -> TrainingJobClusterSpec:
+    def _launch(self) -> Self:
         types, framework, how = self.launch_types, self.framework, self.distribution
         _first(
             rules.group_of(how, self.instance_groups),
@@ -202,7 +201,7 @@ class TrainingJobClusterSpec(ClusterBase):
         return self
 
     @rule
-    def _data(self) -> TrainingJobClusterSpec:
+    def _data(self) -> Self:
         _first(
             rules.channels(self.channels, self.network_isolation, self.instance_groups),
             rules.pipe_only(self.channels, self.input_mode),
@@ -216,7 +215,7 @@ class TrainingJobClusterSpec(ClusterBase):
         return self
 
     @rule
-    def _times(self) -> TrainingJobClusterSpec:
+    def _times(self) -> Self:
         if self.spot is not None and self.spot.max_wait_seconds < self.max_runtime_seconds:
             raise ValueError(
                 f"spot.maxWaitSeconds: {self.spot.max_wait_seconds} is less than maxRuntimeSeconds "
@@ -232,7 +231,7 @@ class TrainingJobClusterSpec(ClusterBase):
         return self
 
     @rule
-    def _capacity(self) -> TrainingJobClusterSpec:
+    def _capacity(self) -> Self:
         if self.capacity and self.instance_groups:
             raise ValueError(
                 "capacity: it chooses the one type of a job's nodes, and this job has "
@@ -253,7 +252,7 @@ class TrainingJobClusterSpec(ClusterBase):
         specs = [self._with(entry, one) for one in entry.types(self.instance_type)]
         return [Way(one, _way_words(one, entry), entry.try_for_seconds) for one in specs]
 
-    def _with(self, entry: TrainingJobCapacity, instance_type: str) -> TrainingJobClusterSpec:
+    def _with(self, entry: TrainingJobCapacity, instance_type: str) -> Self:
         update: dict[str, Any] = {"instance_type": instance_type, "capacity": []}
         if self.network is not None:
             update["network"] = self.network.changed(**entry.where())

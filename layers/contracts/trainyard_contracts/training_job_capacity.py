@@ -1,11 +1,10 @@
 """An entry of a training job's list of other capacity: which nodes the jobs ask for instead."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Literal
 
 from pydantic import Field
+from typing_extensions import Self
 
 from .base import rule
 from .cluster_base import CapacityBase
@@ -40,7 +39,7 @@ class TrainingJobCapacity(CapacityBase):
     )
 
     @rule
-    def _plan(self) -> TrainingJobCapacity:
+    def _plan(self) -> Self:
         if self.instance_type is not None and self.instance_types:
             raise ValueError("instanceTypes: give one of 'instanceType' and 'instanceTypes'")
         if self.market == "plan" and self.training_plan_arn is None:

@@ -1,10 +1,9 @@
 """What a training job works on: its nodes and their network, its data, checkpoints and metrics."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field
+from typing_extensions import Self
 
 from .base import Strict, rule
 from .training_job_words import (
@@ -50,7 +49,7 @@ class S3Data(Strict):
     )
 
     @rule
-    def _attributes(self) -> S3Data:
+    def _attributes(self) -> Self:
         if self.attribute_names and self.data_type != "AugmentedManifestFile":
             raise ValueError("attributeNames: are for dataType 'AugmentedManifestFile' only")
         return self
@@ -84,13 +83,13 @@ class Channel(Strict):
     )
 
     @rule
-    def _source(self) -> Channel:
+    def _source(self) -> Self:
         if (self.s3 is None) == (self.file_system is None):
             raise ValueError("s3: give either s3 or fileSystem")
         return self
 
     @rule
-    def _of_s3(self) -> Channel:
+    def _of_s3(self) -> Self:
         given = {
             "inputMode": self.input_mode,
             "compression": self.compression,

@@ -1,11 +1,10 @@
 """How a training job's program is started: in which image, and by which launcher."""
 
-from __future__ import annotations
-
 import json
 from typing import Literal
 
 from pydantic import Field, JsonValue
+from typing_extensions import Self
 
 from .base import Strict, rule
 from .training_job_words import GroupName, ModelDirectory, MpiOptions, PythonVersion, Version
@@ -58,7 +57,7 @@ class Framework(Strict):
     )
 
     @rule
-    def _parts(self) -> Framework:
+    def _parts(self) -> Self:
         if (self.name == "huggingface") != (self.base is not None):
             raise ValueError(
                 "base: huggingface needs it (name pytorch or tensorflow, and its version), and no "
@@ -104,7 +103,7 @@ class Distribution(Strict):
     )
 
     @rule
-    def _options(self) -> Distribution:
+    def _options(self) -> Self:
         given = {
             "library": self.library,
             "processesPerHost": self.processes_per_host,
@@ -117,7 +116,7 @@ class Distribution(Strict):
         return self
 
     @rule
-    def _needed(self) -> Distribution:
+    def _needed(self) -> Self:
         if self.kind == "smp" and self.processes_per_host is None:
             raise ValueError("processesPerHost: smp runs under mpi and needs it, such as 8")
         if self.kind == "torchrun" and self.parameters and self.library != "smp":
@@ -129,7 +128,7 @@ class Distribution(Strict):
         return self
 
     @rule
-    def _size(self) -> Distribution:
+    def _size(self) -> Self:
         size = len(json.dumps(self.parameters))
         if size > LONGEST_VALUE:
             raise ValueError(

@@ -4,8 +4,6 @@ Trees and packs are named by their SHA-256, so what is there already is never se
 arrives is what was packed. A pack is the plain contents of files, one after the other.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
@@ -14,6 +12,7 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
+from typing_extensions import Self
 
 from .base import Lenient, Name, Sha256Hex, Strict, rule
 
@@ -98,7 +97,7 @@ class Tree(Lenient):
     )
 
     @model_validator(mode="after")
-    def _whole(self) -> Tree:
+    def _whole(self) -> Self:
         for file in self.files:
             if sum(chunk.bytes for chunk in file.chunks) != file.bytes:
                 raise ValueError(f"the chunks of '{file.path}' are not its {file.bytes} bytes")
@@ -184,7 +183,7 @@ class UploadSpec(Strict):
     )
 
     @rule
-    def _possible(self) -> UploadSpec:
+    def _possible(self) -> Self:
         seen: set[str] = set()
         for pack in [self.tree, *self.packs]:
             if pack.sha256 in seen:

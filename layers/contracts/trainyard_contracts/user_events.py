@@ -1,7 +1,5 @@
 """What people's own rules hear of, on the stage's bus, with source `trainyard`."""
 
-from __future__ import annotations
-
 from typing import Final, Literal
 
 from pydantic import AwareDatetime, Field
@@ -9,6 +7,8 @@ from pydantic import AwareDatetime, Field
 from .base import Lenient
 
 SOURCE: Final = "trainyard"
+#: Of our own hints that another state of a run is stored; no rule of people's should build on it.
+CHANGES: Final = "trainyard.changes"
 
 UserEventType = Literal[
     "run.submitted",

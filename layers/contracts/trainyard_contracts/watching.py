@@ -1,11 +1,10 @@
 """How a program that knows nothing of Trainyard is understood: its checkpoints and its steps."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
+from typing_extensions import Self
 
 from .base import RelativePath, Strict, accepted, judged, rule, told
 
@@ -91,7 +90,7 @@ class WatchSpec(Strict):
         return value
 
     @rule
-    def _marked(self) -> WatchSpec:
+    def _marked(self) -> Self:
         if (self.complete == "marker-file") != (self.marker is not None):
             raise ValueError(
                 "marker: give it with complete 'marker-file', and with nothing else"
@@ -132,7 +131,7 @@ class ProgressSource(Strict):
     )
 
     @rule
-    def _one(self) -> ProgressSource:
+    def _one(self) -> Self:
         given = (self.regex, self.tensorboard, self.mlflow, self.wandb)
         if sum(one is not None for one in given) != 1:
             raise ValueError("give one of 'regex', 'tensorboard', 'mlflow' and 'wandb'")

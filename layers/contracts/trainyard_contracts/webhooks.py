@@ -1,7 +1,5 @@
 """An address of a person's own that is sent events, as a person asks for it."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field, StringConstraints

@@ -1003,6 +1003,13 @@ class Notices(Protocol):
         """Strike it off; a repetition changes nothing."""
         ...
 
+    def run_changed(self, run_id: str) -> None:
+        """Wake those who show the run, now that another state of it is stored.
+
+        It raises nothing and may be lost: who shows runs looks at them each minute anyway.
+        """
+        ...
+
 
 class Secrets(Protocol):
     def ensure(self, name: str) -> str:

@@ -69,6 +69,8 @@ class Settings:
     approval_seconds: float = 86400.0
     #: patterns of ARNs of those who approve, separated by commas; '' are the admins
     approvers: tuple[str, ...] = ()
+    #: whether somebody shows runs and is woken at each change of one; steps alone has it
+    tell_changes: bool = False
     #: the topic of notices; the sweep alone has it
     notice_topic_arn: str = ""
     #: the secret with the list of Slack's people; '' where there is none
@@ -119,6 +121,7 @@ class Settings:
             approvals_needed=_people(env, "APPROVALS_NEEDED"),
             approval_seconds=_positive_seconds(env, "APPROVAL_SECONDS", 86400.0),
             approvers=_comma_list(env, "APPROVERS"),
+            tell_changes=env.get("TELL_CHANGES", "").strip() == "true",
             notice_topic_arn=env.get("NOTICE_TOPIC_ARN", "").strip(),
             slack_people=env.get("SLACK_PEOPLE", "").strip(),
             aws_endpoint=env.get("AWS_ENDPOINT_URL", "").strip(),

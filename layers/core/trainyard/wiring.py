@@ -32,6 +32,7 @@ def chat() -> Chat:
     from trainyard.aws.slack_requests import TableClaims
     from trainyard.aws.table import Table
     from trainyard.chat.replies import ResponseUrls
+    from trainyard.chat.web_api import WebApi
     from trainyard.chat.worker import Chat
 
     settings = Settings.from_env()
@@ -41,7 +42,12 @@ def chat() -> Chat:
     def people() -> str | None:
         return secrets.read(settings.slack_people) if settings.slack_people else None
 
-    return Chat(TableClaims(table, SystemClock()), ResponseUrls(settings.slack_hooks), people)
+    def token() -> str | None:
+        return secrets.read(settings.slack_bot_token)
+
+    views = WebApi(settings.slack_api, token) if settings.slack_bot_token else None
+    claims = TableClaims(table, SystemClock())
+    return Chat(claims, ResponseUrls(settings.slack_hooks), people, views)
 
 
 @cache
@@ -145,6 +151,7 @@ def build(settings: Settings) -> Ports:
             settings.event_bus_name,
             Lazy("sns", settings.region),
             settings.notice_topic_arn,
+            shown=settings.tell_changes,
         ),
         secrets=SecretKeys(Lazy("secretsmanager", settings.region), settings.stage),
         metrics=LogMetrics(settings.stage),

@@ -14,7 +14,7 @@ from tests.support.fake_api import (
 )
 
 from trainyard_sdk.client import Client
-from trainyard_sdk.problems import ApiProblem
+from trainyard_sdk.problems import ApiProblem, InvalidInput
 
 pytestmark = pytest.mark.real
 
@@ -64,6 +64,15 @@ def test_a_key_that_no_header_carries_is_refused_before_anything_is_sent(
 ) -> None:
     code, _, err = trainyard("run", "submit", spec, "--idempotency-key", key)
     assert (code, "1 to 128 printable ASCII" in err, api.requests) == (6, True, [])
+
+
+@pytest.mark.parametrize("key", ["", "ключ"])
+@pytest.mark.parametrize("name", ["submit_array", "create_filesystem", "add_webhook"])
+def test_each_call_that_takes_a_key_refuses_such_a_one(api: FakeApi, name: str, key: str) -> None:
+    """An empty one is no wish for a new one: who gave it believes that a repetition is safe."""
+    with pytest.raises(InvalidInput, match="1 to 128 printable ASCII"):
+        getattr(Client.connect(), name)({}, idempotency_key=key)
+    assert api.requests == []
 
 
 def test_every_page_is_read_and_no_more_than_asked(api: FakeApi) -> None:

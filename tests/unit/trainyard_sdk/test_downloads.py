@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.fake_api import RUN, FakeApi
+from tests.support.fake_api import RUN, FakeApi, a_run
 from tests.support.fake_bucket import FakeBucket
 
-from trainyard_sdk import downloads
+from trainyard_sdk import AsyncTrainyard, downloads
 from trainyard_sdk.client import Client
 from trainyard_sdk.downloads import Result, download, selected
 from trainyard_sdk.problems import InvalidInput, SdkError, Unreachable
@@ -148,6 +150,39 @@ def test_a_later_call_goes_on_where_an_earlier_one_stopped(served: Served, tmp_p
     bring(tmp_path / "to")
     assert there(tmp_path / "to") == served.objects
     assert served.bucket.gets[-1][1] == "bytes=150000-"
+
+
+@pytest.mark.real
+def test_a_task_that_is_cancelled_ends_its_download_and_the_next_one_brings_the_rest(
+    served: Served, tmp_path: Path
+) -> None:
+    """Else asyncio waits at its end for a thread that brings terabytes."""
+    asked, cancelled = threading.Event(), threading.Event()
+
+    def held(query: dict[str, str]) -> tuple[int, dict[str, Any]]:
+        if query.get("nextToken") == "4":
+            asked.set()
+            cancelled.wait(30)
+        return served.page(query)
+
+    async def cut(yard: AsyncTrainyard) -> None:
+        run = await yard.run(RUN)
+        bringing = asyncio.create_task(run.download(tmp_path / "to"))
+        await asyncio.to_thread(asked.wait, 30)
+        bringing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await bringing
+        cancelled.set()
+
+    served.objects = {f"output/{number:02}": b"x" * 1000 for number in range(60)}
+    run = a_run(generation=1, life=1, priority=0, attempts=[])
+    served.api.answers[f"GET /v1/runs/{RUN}"] = (200, run)
+    served.api.answers[f"GET /v1/runs/{RUN}/outputs"] = held
+    with Client.connect() as client:
+        asyncio.run(cut(AsyncTrainyard(client=client)))
+    assert len(served.pages) <= 4
+    bring(tmp_path / "to")
+    assert there(tmp_path / "to") == served.objects
 
 
 @pytest.mark.real

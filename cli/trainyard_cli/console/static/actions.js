@@ -137,7 +137,7 @@ export const remove = (cluster, nodes, cost) => ({
 const worth = (one) => (one.usd == null ? "a price that nobody knows" : `up to ${usd(one.usd)}`);
 
 const word = (verb, one, effect) => ({
-  title: `${verb} ${one.subject}?`,
+  title: `${verb} ${one.runName ? `${one.runName} (${one.runId})` : one.subject}?`,
   verb,
   danger: verb === "Deny",
   effects: [

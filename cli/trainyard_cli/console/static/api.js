@@ -17,11 +17,14 @@ export const heardAt = signal(null);
 export class Problem extends Error {
   constructor(status, answer, retryAfter) {
     const fields = (answer.errors || []).map((one) => `${one.field}: ${one.message}`);
-    super([answer.detail || answer.title || `HTTP ${status}`, ...fields].join("\n"));
+    // API Gateway's own refusals have a message and no more.
+    const detail = answer.detail || answer.message || "";
+    super([detail || answer.title || `HTTP ${status}`, ...fields].join("\n"));
     this.status = status;
-    this.title = answer.title || "The call failed";
-    this.detail = answer.detail || "";
+    this.title = answer.title || (answer.message ? "AWS refused the call" : "The call failed");
+    this.detail = detail;
     this.fields = answer.errors || [];
+    this.nextStep = answer.nextStep || "";
     this.retryAfter = retryAfter;
   }
 }
@@ -129,7 +132,8 @@ const visible = (stop) =>
 
 // Do the work until the function that is returned is called, or the work answers false.
 // Every 2 s while somebody looks, every 15 s when the page is left alone, never while it is hidden;
-// a refusal for being too many is obeyed, and failures make it slower.
+// a refusal for being too many is obeyed, and failures make it slower. What is not there, or is
+// asked for wrongly, stays so; who may ask may change, by a new login or a console started anew.
 export function poll(work, every = busySeconds) {
   const controller = new AbortController();
   const stop = controller.signal;
@@ -148,7 +152,7 @@ export function poll(work, every = busySeconds) {
         if (stop.aborted) return;
         failures += 1;
         trouble.value = error;
-        if ([401, 403, 404, 400].includes(error.status)) return;
+        if ([400, 404].includes(error.status)) return;
         wait = Math.max(error.retryAfter || 0, Math.min(60, wait * 2 ** failures));
       }
       await pause(wait * (0.85 + 0.3 * Math.random()), stop);

@@ -3,7 +3,7 @@ import { render } from "preact";
 import { computed } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { html } from "./html.js";
-import { trouble } from "./api.js";
+import { get, trouble } from "./api.js";
 import { Asked, Said } from "./ask.js";
 import { place } from "./route.js";
 import { context } from "./shell.js";
@@ -53,13 +53,20 @@ function named(api) {
 
 function Connection() {
   const [api, found] = useState("");
+  const [me, know] = useState(null);
+  const wrong = trouble.value;
   useEffect(() => {
     context().then((one) => found(one.apiUrl)).catch(() => {});
   }, []);
-  const wrong = trouble.value;
-  return html`<span class="connection ${wrong ? "bad" : "good"}" role="status" title=${api}>
+  // Again after a trouble: somebody may have logged in.
+  useEffect(() => {
+    if (!wrong) get("/v1/whoami").then(know, () => {});
+  }, [!wrong]);
+  const title = [me && `${me.person.arn}, ${me.role || "without a role"}`, api];
+  return html`<span class="connection ${wrong ? "bad" : "good"}" role="status"
+      title=${title.filter(Boolean).join("\n")}>
     <i aria-hidden="true"></i>
-    ${wrong ? wrong.title : named(api)}</span>`;
+    ${wrong ? wrong.title : [me?.person.name, named(api)].filter(Boolean).join(" · ")}</span>`;
 }
 
 function Page() {

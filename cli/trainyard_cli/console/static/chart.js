@@ -10,7 +10,8 @@ export function smoothed(values, weight) {
   let last = 0;
   let power = 1;
   return values.map((value) => {
-    if (value == null) return null;
+    // null: a hole. undefined: this series has no value here, and its line goes on.
+    if (value == null) return value;
     last = last * weight + value * (1 - weight);
     power *= weight;
     return last / (1 - power);
@@ -24,10 +25,11 @@ function color(name) {
   return getComputedStyle(probe).color;
 }
 
-function moments(_, splits) {
+export function moments(_, splits) {
   const days = splits.at(-1) - splits[0] > 86400;
+  const length = splits[1] - splits[0] < 60 ? 8 : 5; // with seconds, if they tell two apart
   return splits.map((one) =>
-    days ? moment(one * 1000).slice(5, 16) : time(one * 1000).slice(0, 5),
+    days ? moment(one * 1000).slice(5, 16) : time(one * 1000).slice(0, length),
   );
 }
 
@@ -131,7 +133,7 @@ export function Chart({ title, unit, x, series, bands = [], weight = 0, log, byT
       <span class="values">
         ${where && html`<span class="quiet">${where}</span>`}
         ${series.map((one) => html`<span class="key"><i class=${one.hue.slice(2)}></i>
-          ${one.label && html`${one.label} `}<b>${number(one.values[index])}</b></span>`)}
+          ${one.label && html`${one.label} `}<b>${number(valueAt(one.values, index))}</b></span>`)}
       </span>
       <button type="button" class="small" aria-pressed=${table}
         onClick=${() => showTable(!table)}>Table</button>
@@ -144,6 +146,13 @@ export function Chart({ title, unit, x, series, bands = [], weight = 0, log, byT
         bands.reduce((sum, [from, to]) => sum + to - from, 0),
       )}</p>`}
   </figure>`;
+}
+
+// The newest value up to there, unless there is a hole.
+function valueAt(values, index) {
+  let at = index;
+  while (at > 0 && values[at] === undefined) at -= 1;
+  return values[at];
 }
 
 function lastIndex(series) {

@@ -24,6 +24,7 @@ export const Trouble = ({ error }) =>
   html`<div class="trouble" role="alert">
     <strong>${error.title || "Something went wrong"}</strong>
     <pre>${error.message}</pre>
+    ${error.nextStep && html`<p>${error.nextStep}</p>`}
   </div>`;
 
 // A table that is wider or longer than its place scrolls, by the keyboard, too.

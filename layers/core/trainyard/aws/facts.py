@@ -1,7 +1,5 @@
 """Facts in the table: the same items for runs and clusters, recorded once by their event's id."""
 
-from __future__ import annotations
-
 import logging
 from datetime import datetime, timezone
 from typing import Any

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import Any
 
@@ -12,7 +13,7 @@ from trainyard.domain import errors
 from trainyard.domain.notice_text import attributes_of, subject_of, text_of
 from trainyard.domain.notices import Notice
 from trainyard.ports import UnsentNotice
-from trainyard_contracts.user_events import SOURCE, UserEvent
+from trainyard_contracts.user_events import CHANGES, SOURCE, UserEvent
 
 _LOG = logging.getLogger(__name__)
 _UNSENT = "notices"
@@ -32,13 +33,23 @@ def attributes(notice: Notice | None) -> Item:
 
 
 class TableNotices:
-    """The port `Notices` on DynamoDB, EventBridge and SNS; without a topic, on the bus only."""
+    """The port `Notices` on DynamoDB, EventBridge and SNS; without a topic, on the bus only.
+
+    `shown`: whether anybody shows runs, and so is woken by their changes.
+    """
 
     def __init__(
-        self, table: Table, events: Any, bus: str, sns: Any = None, topic: str = ""
+        self,
+        table: Table,
+        events: Any,
+        bus: str,
+        sns: Any = None,
+        topic: str = "",
+        *,
+        shown: bool = False,
     ) -> None:
         self._table, self._events, self._bus = table, events, bus
-        self._sns, self._topic = sns, topic
+        self._sns, self._topic, self._shown = sns, topic, shown
 
     def unsent(self, at_most: int) -> list[UnsentNotice]:
         found = []
@@ -77,12 +88,29 @@ class TableNotices:
             "Time": event.at,
             "Detail": event.model_dump_json(by_alias=True, exclude_none=True),
         }
+        self._put_entry(entry, f"{event.type} of {event.id}")
+
+    def run_changed(self, run_id: str) -> None:
+        if not self._shown:
+            return
+        entry = {
+            "EventBusName": self._bus,
+            "Source": CHANGES,
+            "DetailType": "run.changed",
+            "Detail": json.dumps({"run": {"id": run_id}}),
+        }
+        try:
+            self._put_entry(entry, f"a change of {run_id}")
+        except errors.TrainyardError as error:
+            _LOG.warning("who shows %s hears of its change later: %s", run_id, error)
+
+    def _put_entry(self, entry: dict[str, Any], what: str) -> None:
         with translated("put an event on the bus"):
             answer = self._events.put_events(Entries=[entry])
         if answer["FailedEntryCount"]:
             refused = answer["Entries"][0]
             raise errors.RetryableError(
-                f"the bus did not take {event.type} of {event.id}: "
+                f"the bus did not take {what}: "
                 f"{refused.get('ErrorCode')}: {refused.get('ErrorMessage')}"
             )
 

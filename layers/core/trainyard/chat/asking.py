@@ -27,6 +27,7 @@ from trainyard.domain.errors import NodeNotFound, RunActive, RunFinished, WrongS
 from trainyard.domain.records import ClusterNode, Run
 from trainyard.domain.words import who
 from trainyard.ports import Ports
+from trainyard_contracts.people import Person
 from trainyard_contracts.specs import RunSpec
 
 #: The ids of our buttons; functions/slack takes no others in.
@@ -39,6 +40,7 @@ LABELS: Mapping[str, str] = {
     "resume": "Resume the run",
     "export": "Export the run",
     "rerun": "Submit it anew",
+    "submit": "Submit the run",
     "replace": "Replace the node",
     "approve": "Approve",
     "deny": "Deny",
@@ -61,6 +63,8 @@ class Button:
     cluster: str = ""
     node: str = ""
     approval: str = ""
+    #: Of `submit`: what is other than in `run`'s spec (drafts.py).
+    changes: str = ""
 
     @classmethod
     def read(cls, value: str) -> Self:
@@ -105,8 +109,8 @@ def asked_of_run(ports: Ports, caller: Caller, act: str, run_id: str) -> Message
         f"{escaped(who(run.created_by))}\n`{run.id}`"
     )
     asks = Asks(f"{LABELS[act]}?", f"{run.name} ({run.id}). {_follows(act, run)}", LABELS[act])
-    more = _priced(ports, run) if act == "rerun" else []
-    return _page(given, f"{LABELS[act]} {run.name}?", [target, _follows(act, run), *more], asks)
+    more = _priced(ports, run, caller.person) if act == "rerun" else []
+    return page(given, f"{LABELS[act]} {run.name}?", [target, _follows(act, run), *more], asks)
 
 
 def _check(act: str, run: Run) -> None:
@@ -144,10 +148,10 @@ def anew(run: Run) -> RunSpec:
     return spec.changed(job=spec.job.changed(git=git))
 
 
-def _priced(ports: Ports, run: Run) -> list[str]:
+def _priced(ports: Ports, run: Run, by: Person) -> list[str]:
     """What the new one costs in its dearest way, and whether it would wait for people."""
     spec = anew(run)
-    hourly, waits = hourly_of(ports, spec), why_needed(ports, spec)
+    hourly, waits = hourly_of(ports, spec), why_needed(ports, spec, by)
     said = "Its price is not known."
     if hourly is not None:
         most = hourly * spec.limits.max_duration_seconds / 3600
@@ -185,7 +189,7 @@ def asked_of_node(ports: Ports, caller: Caller, named: str, cluster: str) -> Mes
         if run.attempt is not None and run.attempt.ended_at is None and name in run.attempt.nodes
     ]
     asks = Asks(f"{LABELS['replace']}?", f"{name} of {cluster}. {follows}", LABELS["replace"])
-    return _page(given, f"Replace {name} of {cluster}?", [target, follows, *users[:5]], asks)
+    return page(given, f"Replace {name} of {cluster}?", [target, follows, *users[:5]], asks)
 
 
 def _found(nodes: list[ClusterNode], named: str) -> ClusterNode:
@@ -195,7 +199,7 @@ def _found(nodes: list[ClusterNode], named: str) -> ClusterNode:
     raise NodeNotFound(f"'{named[:100]}' is neither the name nor the instance id of one of them.")
 
 
-def _page(given: Button, title: str, lines: list[str], asks: Asks) -> Message:
+def page(given: Button, title: str, lines: list[str], asks: Asks) -> Message:
     """Nothing is done yet, and its buttons say so."""
     pair = buttons(
         button(DO, LABELS[given.act], given.value, asks),

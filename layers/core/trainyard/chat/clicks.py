@@ -9,6 +9,7 @@ from trainyard.app.people.on_behalf import Caller, OnBehalf
 from trainyard.chat.approving import IDS, approval_page, run_of
 from trainyard.chat.asking import LEAVE, Button, anew
 from trainyard.chat.blocks import Message, escaped, message, moment
+from trainyard.chat.drafts import brought, spec_of
 from trainyard.chat.requests import SlackClick
 from trainyard.domain.errors import RetryableError, TrainyardError, WrongState
 from trainyard.domain.words import who
@@ -114,7 +115,7 @@ def _look(given: Button) -> str:
 
 def _moved_on(ports: Ports, given: Button) -> str:
     """What came to a run since the button was made, that the button did not know of."""
-    if not given.run or given.act == "rerun":
+    if not given.run or given.act in ("rerun", "submit"):
         return ""
     run = ports.runs.get(given.run)
     if (run.life, run.terminal) == (given.life, given.ended):
@@ -137,6 +138,11 @@ def _did(ports: Ports, behalf: OnBehalf, given: Button) -> str:
         old = ports.runs.get(given.run)
         new = behalf.submit_run(anew(old), idempotency_key=f"slack-{given.once}")
         return f"{new.name} is submitted anew: {new.id}"
+    if given.act == "submit":
+        spec = spec_of(ports.runs.get(given.run), brought(given.changes))
+        new = behalf.submit_run(spec, idempotency_key=f"slack-{given.once}")
+        waits = ", and waits for people" if new.approval is not None else ""
+        return f"{new.name} is submitted{waits}: {new.id}"
     if given.act == "cancel":
         return f"{behalf.cancel_run(given.run, reason=why).name} is being cancelled"
     if given.act == "resume":

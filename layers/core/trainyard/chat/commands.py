@@ -18,6 +18,7 @@ from trainyard.chat.asking import asked_of_node, asked_of_run
 from trainyard.chat.blocks import Message, escaped, message
 from trainyard.chat.cluster_words import cluster_list, node_list
 from trainyard.chat.run_words import cost_page, run_list, run_page
+from trainyard.chat.submitting import asked_by_words
 from trainyard.domain.listing import Wanted
 from trainyard.domain.records import Run
 from trainyard.ports import Ports
@@ -136,6 +137,9 @@ COMMANDS: Mapping[str, Command] = {
     "resume": Command("RUN", "train on from its newest checkpoint; asks before", _ask("resume")),
     "export": Command("RUN", "copy what it trained to S3; asks before", _ask("export")),
     "rerun": Command("RUN", "submit it anew, from the beginning; asks before", _ask("rerun")),
+    "submit": Command(
+        "[RUN] [FIELD=VALUE ...]", "a run like that one or your last; asks before", asked_by_words
+    ),
     "replace": Command("NODE of CLUSTER", "give a node back for another; asks before", _replace),
     "approve": Command("APPROVAL", "approve or deny what a run waits for; asks before", _approve),
     "help": Command("", "this list", _help),

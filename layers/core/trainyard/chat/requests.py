@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -10,6 +11,9 @@ from typing import Any, Self
 #: What the front puts into the details of the two kinds of events.
 _TYPED = ("id", "team", "user", "command", "responseUrl")
 _CLICKED = ("id", "team", "user", "action", "value", "responseUrl")
+_SENT = ("id", "team", "user", "form", "about", "values")
+#: The form that submits a run; functions/slack takes those in whose names begin as our buttons'.
+FORM = "trainyard.submit"
 
 
 @dataclass(frozen=True)
@@ -34,12 +38,19 @@ class SlackCommand(SlackRequest):
 
     command: str
     text: str
+    #: Opens one form within three seconds; '' of none.
+    trigger: str = ""
 
     @classmethod
     def of(cls, event: Mapping[str, Any]) -> Self:
         """Raises ValueError with what is wrong."""
         detail = _detail(event, _TYPED)
-        return cls(**_common(detail), command=detail["command"], text=str(detail.get("text") or ""))
+        return cls(
+            **_common(detail),
+            command=detail["command"],
+            text=str(detail.get("text") or ""),
+            trigger=str(detail.get("trigger") or ""),
+        )
 
 
 @dataclass(frozen=True)
@@ -56,10 +67,50 @@ class SlackClick(SlackRequest):
         return cls(**_common(detail), action=detail["action"], value=detail["value"])
 
 
-def request_of(event: Mapping[str, Any]) -> SlackCommand | SlackClick:
+@dataclass(frozen=True)
+class SlackForm(SlackRequest):
+    """A form that was sent: the run that filled it in, and what its fields hold now."""
+
+    form: str
+    run: str
+    values: Mapping[str, str]
+
+    @classmethod
+    def of(cls, event: Mapping[str, Any]) -> Self:
+        """Raises ValueError with what is wrong."""
+        detail = _detail(event, _SENT)
+        about, values = _object("about", detail["about"]), _object("values", detail["values"])
+        for name in ("run", "url"):
+            if not isinstance(about.get(name), str) or not about[name]:
+                raise ValueError(f"detail.about.{name} must be a text")
+        return cls(
+            **_common({**detail, "responseUrl": about["url"]}),
+            form=detail["form"],
+            run=about["run"],
+            values={str(name): str(value or "") for name, value in values.items()},
+        )
+
+
+def _object(name: str, text: str) -> Mapping[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise ValueError(f"detail.{name} must be a JSON object")
+    return found
+
+
+#: By the detail-type that the front gives them.
+_KINDS: Mapping[object, type[SlackCommand | SlackClick | SlackForm]] = {
+    "SlackClick": SlackClick,
+    "SlackForm": SlackForm,
+}
+
+
+def request_of(event: Mapping[str, Any]) -> SlackCommand | SlackClick | SlackForm:
     """Raises ValueError with what is wrong."""
-    clicked = event.get("detail-type") == "SlackClick"
-    return SlackClick.of(event) if clicked else SlackCommand.of(event)
+    return _KINDS.get(event.get("detail-type"), SlackCommand).of(event)
 
 
 def _detail(event: Mapping[str, Any], fields: tuple[str, ...]) -> Mapping[str, Any]:

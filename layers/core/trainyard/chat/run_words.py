@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trainyard.app.runs.run_costs import RunCosts
+from trainyard.chat.bill_words import bill
 from trainyard.chat.blocks import Message, escaped, message, moment, quoted
 from trainyard.domain.advice import advised
 from trainyard.domain.records import Incident, Run
@@ -67,18 +68,8 @@ def _incident(one: Incident) -> str:
 
 def cost_page(found: RunCosts) -> Message:
     run, cost = found.run, found.cost
-    spent = "not known" if cost.usd is None else f"{cost.usd:.2f} USD"
-    until = "in all" if run.terminal else f"until {moment(cost.at)}"
-    lines = [f"*{spent}* {until}, {cost.node_seconds / 3600:.1f} hours of nodes."]
-    if cost.usd is None and cost.reason:
-        lines.append(quoted(cost.reason))
-    if cost.ledger:
-        parts = [
-            f"{line.cause}: {duration(line.seconds)}"
-            + ("" if line.usd is None else f", {line.usd:.2f} USD")
-            for line in cost.ledger
-        ]
-        lines.append("\n".join(parts))
+    until = "In all." if run.terminal else f"Until {moment(cost.at)}."
+    lines = [until, *bill(cost)]
     if found.account is not None:
         budget = found.account
         lines.append(

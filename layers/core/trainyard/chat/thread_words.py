@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trainyard.chat.approving import approval_page
+from trainyard.chat.bill_words import bill
 from trainyard.chat.blocks import Message, escaped, message, moment, quoted
 from trainyard.chat.run_words import where
 from trainyard.domain.advice import advised
 from trainyard.domain.approval_records import Approval
-from trainyard.domain.records import CostLine, Incident, Run, RunCost
+from trainyard.domain.records import Incident, Run, RunCost
 from trainyard.domain.words import counted, duration, who
 from trainyard_contracts.events import RunSample
 
@@ -90,23 +91,7 @@ def _end(run: Run, cost: RunCost, mention: str) -> Message:
     if (problem := advised(run)) is not None and run.status != "Succeeded":
         lines.append(f"*{escaped(problem.title)}*\n{quoted(problem.detail)}")
         lines.append(f"What to do: {escaped(problem.next_step, 2000)}")
-    spent = "not known" if cost.usd is None else f"{cost.usd:.2f} USD"
-    lines.append(f"Cost: *{spent}*, {cost.node_seconds / 3600:.1f} hours of nodes.")
-    if cost.ledger:
-        lines.append(_ledger(cost.ledger))
+    lines += bill(cost)
     title = f"{run.name} {_ENDED.get(run.status, run.status)}"
     page = message(title, lines, end=f"Of {escaped(who(run.created_by))}, `{run.id}`")
     return Message(f"{mention} {page.text}".strip(), page.blocks)
-
-
-def _ledger(ledger: list[CostLine]) -> str:
-    useful = [line for line in ledger if line.cause == "useful"]
-    waste = [line for line in ledger if line.cause != "useful"]
-    said = [f"Useful: {', '.join(map(_line, useful)) or 'nothing'}"]
-    said += [f"{line.cause}: {_line(line)}" for line in waste]
-    return "\n".join(said)
-
-
-def _line(line: CostLine) -> str:
-    usd = "" if line.usd is None else f", {line.usd:.2f} USD"
-    return f"{duration(line.seconds)}{usd}"

@@ -2,6 +2,7 @@
 
 What is shown follows from the run as it is now. So an event that comes twice, late or out of order
 changes nothing, and one that is lost is made up for by the look that open threads get each minute.
+One that comes while another call shows the run is counted, and that call looks once more.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from trainyard.domain.errors import ApprovalNotFound, RunNotFound, TrainyardErro
 from trainyard.domain.records import Run, RunCost
 from trainyard.domain.thread_records import RunThread, SlackPause, ThreadReply
 from trainyard.ports import Ports
-from trainyard_contracts.user_events import SOURCE
+from trainyard_contracts.user_events import CHANGES, SOURCE
 
 _LOG = logging.getLogger(__name__)
 #: Between two edits of a message while its run is in the same state.
@@ -37,6 +38,10 @@ REFUSED_SECONDS = 600
 MOST_THREADS, LOOK_SECONDS = 200, 20
 #: More replies than these are not kept, so that the item stays small; the end is always said.
 MOST_REPLIES = 300
+#: Looks of one call at a run to which more happens meanwhile.
+MOST_LOOKS = 5
+#: The result of a call that finds another at the same run.
+IN_HAND = "in hand"
 #: Refusals of one message, not of the app or its channel. It is left as it is.
 _OF_MESSAGE = frozenset({
     "message_not_found", "cant_update_message", "edit_window_closed", "thread_not_found",
@@ -100,7 +105,7 @@ class Told:
 
 def tell(ports: Ports, telling: Telling, event: Mapping[str, Any]) -> list[Told]:
     """Of an event about a run, its thread; at any other call, all that are open."""
-    if event.get("source") != SOURCE:
+    if event.get("source") not in (SOURCE, CHANGES):
         return list(_all(ports, telling))
     detail = event.get("detail")
     run = detail.get("run") if isinstance(detail, Mapping) else None
@@ -110,7 +115,18 @@ def tell(ports: Ports, telling: Telling, event: Mapping[str, Any]) -> list[Told]
     if telling.threads.get(run_id) is None and not _has_message(ports, run_id):
         return [Told(run_id, "none")]
     telling.threads.wake(run_id, telling.channel)
-    return [tell_run(ports, telling, run_id)]
+    return list(_until_quiet(ports, telling, run_id))
+
+
+def _until_quiet(ports: Ports, telling: Telling, run_id: str) -> Iterator[Told]:
+    """Look again as long as events come that found the run in this hand."""
+    for _ in range(MOST_LOOKS):
+        seen = telling.threads.get(run_id)
+        told = tell_run(ports, telling, run_id)
+        yield told
+        now = telling.threads.get(run_id)
+        if told.result == IN_HAND or seen is None or now is None or now.wakes == seen.wakes:
+            return
 
 
 def _has_message(ports: Ports, run_id: str) -> bool:
@@ -144,7 +160,7 @@ def tell_run(ports: Ports, telling: Telling, run_id: str) -> Told:
         return Told(run_id, f"paused until {pause.until:%H:%M:%S}")
     mark = f"thread-{run_id}"
     if not telling.claims.take(mark):
-        return Told(run_id, "in hand")
+        return Told(run_id, IN_HAND)
     try:
         result = _Showing(ports, telling, pause).show(run_id)
     except Limited as limited:

@@ -12,11 +12,12 @@ from trainyard.chat.blocks import Message, escaped, message, quoted
 from trainyard.chat.clicks import Claims, pressed
 from trainyard.chat.commands import said
 from trainyard.chat.members import person_of
-from trainyard.chat.requests import SlackClick, SlackCommand, request_of
+from trainyard.chat.requests import SlackClick, SlackCommand, SlackForm, request_of
+from trainyard.chat.submitting import Views, asked_by_form, opened
 from trainyard.domain.errors import TrainyardError
 from trainyard.ports import Ports
 
-Asked = SlackCommand | SlackClick
+Asked = SlackCommand | SlackClick | SlackForm
 #: A response_url takes answers for 30 minutes.
 USABLE = timedelta(minutes=29)
 
@@ -31,11 +32,15 @@ class Replies(Protocol):
 
 @dataclass(frozen=True)
 class Chat:
-    """What answering needs beside the ports. `people` reads the list of Slack's people."""
+    """What answering needs beside the ports. `people` reads the list of Slack's people.
+
+    `views` opens forms; None where the app has no token.
+    """
 
     claims: Claims
     replies: Replies
     people: Callable[[], str | None]
+    views: Views | None = None
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,9 @@ def answer(ports: Ports, chat: Chat, event: dict[str, Any]) -> Answered:
     if not chat.claims.take(asked.id):
         return Answered("repeated", "it is answered, or in hand", asked.who)
     wire, defect = _message(ports, chat, asked)
+    if wire is None:
+        chat.claims.settle(asked.id)
+        return Answered("answered", "a form is open", asked.who)
     refusal = _sent(chat, asked, wire)
     if defect is not None:
         raise defect  # it is answered; this rings, and a repeated call finds that out
@@ -77,8 +85,13 @@ def _sent(chat: Chat, asked: Asked, wire: dict[str, Any]) -> str:
     return refusal
 
 
-def _message(ports: Ports, chat: Chat, asked: Asked) -> tuple[dict[str, Any], Exception | None]:
-    """The answer, and what is wrong with Trainyard if that is why it is not as asked."""
+def _message(
+    ports: Ports, chat: Chat, asked: Asked
+) -> tuple[dict[str, Any] | None, Exception | None]:
+    """The answer, and what is wrong with Trainyard if that is why it is not as asked.
+
+    None where a form is the answer.
+    """
     try:
         return _allowed(ports, chat, asked), None
     except TrainyardError as refused:
@@ -88,13 +101,17 @@ def _message(ports: Ports, chat: Chat, asked: Asked) -> tuple[dict[str, Any], Ex
         return _wire(refusal_page(failed), asked), defect
 
 
-def _allowed(ports: Ports, chat: Chat, asked: Asked) -> dict[str, Any]:
+def _allowed(ports: Ports, chat: Chat, asked: Asked) -> dict[str, Any] | None:
     person = person_of(chat.people(), asked.who)
     if person is None:
         return _wire(stranger_page(asked.who), asked)
     by = Caller(person, asked.id, asked.at, user_agent=f"Slack {asked.who}")
     OnBehalf(ports, by).check_reads()
+    if isinstance(asked, SlackForm):
+        return asked_by_form(ports, by, asked).wire()
     if isinstance(asked, SlackCommand):
+        if opened(ports, by, chat.views, asked):
+            return None
         return said(ports, by, asked.text, asked.command).wire()
     done = pressed(ports, chat.claims, by, asked)
     return done.said.wire_of_click(instead=done.instead)

@@ -1,7 +1,5 @@
 """What the table stores of an approval: what is asked for, who approved it, what became of it."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Literal
 
@@ -30,6 +28,7 @@ class Approval(Record):
     action: ApprovalAction
     subject: str = Field(description="kind/name, such as run/run-...")
     run_id: str
+    run_name: str = Field(default="", description="for people; '': an older version made it")
     argument_hash: str = Field(description="of what is approved; something else is not")
     because: str
     usd: float | None = None

@@ -37,20 +37,69 @@ class ApprovalRules:
             return False
         return matches(self.approvers, person) if self.approvers else role == "admin"
 
-
-def usd_at_most(hourly_usd: float | None, spec: RunSpec) -> float | None:
-    """What a life of the run may cost; what somebody expects binds nobody. None: not known."""
-    if hourly_usd is None:
-        return None
-    longest = hourly_usd * spec.limits.max_duration_seconds / _HOUR
-    return longest if spec.budget is None else min(longest, spec.budget.max_usd)
+    def trusts(self, roles: RolesOfPeople, owner: Person | None, requester: Person | None) -> bool:
+        """Whether a cluster's owner could decide on what this person asks for."""
+        if owner is None or requester is None or may_be_one(owner, requester):
+            return False
+        return self.may_decide(roles, owner)
 
 
-def why_needed(rules: ApprovalRules, usd: float | None) -> str | None:
+@dataclass(frozen=True)
+class Hourly:
+    """What an hour of a run costs in one of its ways, by all that is said of it; in USD."""
+
+    #: As costs and budgets count it: `given`, or else `listed`. None: not known.
+    counted: float | None
+    #: By AWS's price list. None: it does not say.
+    listed: float | None
+    #: hourlyUsd of the cluster's spec; None: nobody gave it.
+    given: float | None = None
+    #: Who gave it could decide on the approval, so their word is enough.
+    trusted: bool = False
+
+    @property
+    def judged(self) -> float | None:
+        """By what an approval goes: the word of who asks makes nothing cheaper. None: not known."""
+        if self.given is None or self.trusted:
+            return self.counted
+        return None if self.listed is None else max(self.listed, self.given)
+
+    def at_most(self, spec: RunSpec) -> float | None:
+        """What a life of the run may cost; what somebody expects binds nobody. None: not known."""
+        if self.judged is None:
+            return None
+        longest = spec.limits.max_duration_seconds / _HOUR
+        # A budget ends when its own count says so, whatever an hour is worth.
+        if spec.budget is not None and self.counted:
+            longest = min(longest, spec.budget.max_usd / self.counted)
+        return self.judged * longest
+
+
+@dataclass(frozen=True)
+class Worth:
+    """What a life of a run may cost in its dearest way; `usd` is None where that is not known."""
+
+    usd: float | None
+    #: All that is known of its price is the word of who asks.
+    own_word: bool = False
+
+
+def worth(ways: Sequence[Hourly], spec: RunSpec) -> Worth:
+    """Of a run whose cluster may be made in these ways; none: its cluster is not there."""
+    known = [usd for usd in (way.at_most(spec) for way in ways) if usd is not None]
+    if ways and len(known) == len(ways):
+        return Worth(max(known))
+    return Worth(None, own_word=bool(ways) and all(way.counted is not None for way in ways))
+
+
+def why_needed(rules: ApprovalRules, found: Worth) -> str | None:
     """The sentence that says why; None where no approval is needed."""
+    usd = found.usd
     if rules.above_usd is None or (usd is not None and usd <= rules.above_usd):
         return None
     costs = "Its price is not known" if usd is None else f"It may cost up to {usd:.2f} USD"
+    if found.own_word:
+        costs = "Its price is only what hourlyUsd of its cluster's spec says"
     return (
         f"{costs}, and a run that may cost more than {rules.above_usd:g} USD needs "
         f"{counted(rules.needed, 'approval')}."
@@ -61,19 +110,19 @@ def asked(
     rules: ApprovalRules,
     run_id: str,
     life: int,
-    usd: float | None,
+    found: Worth,
     argument_hash: str,
     now: datetime,
     requester: Person | None = None,
 ) -> Asked | None:
     """What this life of the run has to wait for; None: nothing."""
-    why = why_needed(rules, usd)
+    why = why_needed(rules, found)
     if why is None:
         return None
     return Asked(
         id=f"apr-{run_id.removeprefix('run-')}-{life}",
         because=why,
-        usd=usd,
+        usd=found.usd,
         needed=rules.needed,
         expires_at=now + rules.expires_after,
         argument_hash=argument_hash,
@@ -90,6 +139,7 @@ def of_run(run: Run, now: datetime) -> Approval:
         action="run.submit" if run.life == 1 else "run.resume",
         subject=f"run/{run.id}",
         run_id=run.id,
+        run_name=run.name,
         argument_hash=given.argument_hash,
         because=given.because,
         usd=given.usd,

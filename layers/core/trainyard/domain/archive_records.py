@@ -1,7 +1,5 @@
 """What is stored of exports of a filesystem, be it one with a life of its own or a cluster's."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Literal
 

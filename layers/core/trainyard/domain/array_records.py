@@ -1,7 +1,5 @@
 """What the table stores of an array of runs: which members have begun, and how they ended."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Literal
 

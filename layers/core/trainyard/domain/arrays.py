@@ -44,12 +44,14 @@ def cancelled(array: RunArray, reason: str) -> RunArray:
     return array if array.over else array.changed(status="Cancelling", reason=reason)
 
 
-def all_refused(array: RunArray, reason: str) -> RunArray:
-    """Before the first has begun: what each member needs is refused, so none can."""
-    if array.over or array.begun:
+def rest_refused(array: RunArray, reason: str) -> RunArray:
+    """What each member needs is refused or never comes, so none begins any more."""
+    if array.status != "Running" or not array.waiting:
         return array
-    every = list(range(array.total))
-    return array.changed(begun=array.total, refused=every, reason=reason[:1000])
+    rest = range(array.begun, array.total)
+    return array.changed(
+        begun=array.total, refused=sorted({*array.refused, *rest}), reason=reason[:1000]
+    )
 
 
 def closed(array: RunArray, now: datetime) -> RunArray:

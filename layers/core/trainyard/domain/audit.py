@@ -1,7 +1,5 @@
 """The audit list: who changed what, when, from where and why, and what the machine itself did."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal

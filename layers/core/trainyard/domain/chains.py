@@ -8,6 +8,7 @@ from trainyard.domain.decisions import Draft
 from trainyard.domain.problems import problem
 from trainyard.domain.records import Run
 from trainyard.domain.words import listed
+from trainyard_contracts.specs import RunSpec
 
 #: So many of the runs that a run waits for are named in its reason.
 _SHOWN = 4
@@ -21,7 +22,7 @@ def still_waits(draft: Draft, parents: Sequence[Run]) -> bool:
     run = draft.run
     if not run.waits_for_runs:
         return False
-    if run.spec.after_policy == "success" and (bad := _unsuccessful(parents)):
+    if bad := unsuccessful(run.spec, parents):
         reason = f"{named(bad)} is {bad.status}, and this run was to begin after its success."
         draft.stop("failed", reason, problem("parent-failed", reason))
         draft.note(f"parent-{bad.id}", "ParentFailed", reason)
@@ -38,7 +39,10 @@ def still_waits(draft: Draft, parents: Sequence[Run]) -> bool:
     return False
 
 
-def _unsuccessful(parents: Sequence[Run]) -> Run | None:
+def unsuccessful(spec: RunSpec, parents: Sequence[Run]) -> Run | None:
+    """The one after whose success a run of this spec was to begin, and that had none."""
+    if spec.after_policy != "success":
+        return None
     return next((one for one in parents if one.status in ("Failed", "Cancelled")), None)
 
 

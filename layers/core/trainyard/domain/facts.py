@@ -3,8 +3,6 @@
 A class each; those that the control plane itself makes are here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from hashlib import sha256

@@ -1,12 +1,11 @@
 """What the table stores of a filesystem: plain frozen data."""
 
-from __future__ import annotations
-
 import hashlib
 from datetime import datetime
 from typing import Literal
 
 from pydantic import Field
+from typing_extensions import Self
 
 from trainyard.domain.archive_records import FilesystemExport
 from trainyard.domain.records import Problem, Record, TimelineEntry
@@ -109,7 +108,7 @@ class Filesystem(Record):
         text = f"{stage}/{self.name}/{self.mark}/{what}"
         return hashlib.sha256(text.encode()).hexdigest()[:48]
 
-    def told(self, at: datetime, type_: str, message: str) -> Filesystem:
+    def told(self, at: datetime, type_: str, message: str) -> Self:
         """The same with one more line of its timeline."""
         number = 1 + int(self.lines[-1].id.rpartition("-")[2]) if self.lines else 1
         line = TimelineEntry(

@@ -1,7 +1,5 @@
 """Which of a run's lines and a cluster's changes reach people's own rules."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pydantic import AwareDatetime

@@ -1,7 +1,5 @@
 """What the table stores: runs, clusters, facts, timeline entries; plain frozen data."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """What the table stores of a schedule: what is wanted, and what became of each time it was due."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Literal
 

@@ -1,10 +1,9 @@
 """What the table stores of a run's message in a channel of Slack, and of Slack's refusals."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from pydantic import Field
+from typing_extensions import Self
 
 from trainyard.domain.records import Record
 
@@ -33,7 +32,7 @@ class RunThread(Record):
     def reply(self, key: str) -> ThreadReply | None:
         return next((one for one in self.replies if one.key == key), None)
 
-    def with_reply(self, reply: ThreadReply) -> RunThread:
+    def with_reply(self, reply: ThreadReply) -> Self:
         others = [one for one in self.replies if one.key != reply.key]
         return self.changed(replies=[*others, reply])
 

@@ -1,7 +1,5 @@
 """What the table stores of the turns on one cluster: which runs have theirs, and who had one."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from pydantic import Field

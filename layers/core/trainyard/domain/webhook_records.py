@@ -1,7 +1,5 @@
 """What the table stores of webhooks: whom to send to, and what became of each delivery."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Literal
 

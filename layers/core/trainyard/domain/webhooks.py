@@ -25,7 +25,9 @@ WAITS: Final = tuple(
     timedelta(seconds=seconds)
     for seconds in (5, 300, 1800, 7200, 18000, 36000, 50400, 72000, 86400)
 )
-#: A try that nobody heard of again, because its process died, is followed by the next after that.
+#: Tries of a delivery until it is given up.
+MOST_IN_A_ROW: Final = len(WAITS) + 1
+#: A try that nobody heard of again, because its process died, is followed by none sooner.
 IN_HAND = timedelta(seconds=90)
 #: A rotated secret signs so long beside the new one.
 BOTH_VALID = timedelta(hours=24)
@@ -42,6 +44,7 @@ _SLOW_DOWN = frozenset({429, 502, 503, 504})
 _GONE = 410
 _SECRET = "whsec_"  # noqa: S105  # the form of one, not one
 _HOST = re.compile(r"[0-9a-z._-]+|[0-9a-f:.]+")  # a name, or an address
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")  # a resolver takes such a name for an address
 _LOCAL_NAMES = (".local", ".localhost", ".internal", ".home.arpa")
 
 
@@ -110,7 +113,8 @@ def _refusal_of_public(parts: SplitResult, host: str) -> str:
         why = why_not_public(address)
         return f"has an address that is {why}; give one of the internet" if why else ""
     name = host.rstrip(".")
-    if "." not in name or name.endswith(_LOCAL_NAMES) or name.rpartition(".")[2].isdecimal():
+    numbered = _NUMBER.fullmatch(name.rpartition(".")[2])
+    if "." not in name or name.endswith(_LOCAL_NAMES) or numbered:
         return "has a name that is not of the internet; give one such as example.com"
     return ""
 
@@ -146,9 +150,12 @@ def delivery_of(webhook: Webhook, event: UserEvent, now: datetime) -> Delivery:
 
 
 def begun(delivery: Delivery, now: datetime) -> Delivery:
-    """A try is about to be made. If nothing more is heard of it, the next comes after a while."""
+    """A try is about to be made. If nothing more is heard of it, the next comes as after one that
+    failed.
+    """
     tries = [*delivery.tries, Try(at=now)][-MOST_TRIES:]
-    return delivery.changed(attempt=delivery.attempt + 1, tries=tries, due=now + IN_HAND)
+    wait = max([IN_HAND, *WAITS[delivery.attempt : delivery.attempt + 1]])
+    return delivery.changed(attempt=delivery.attempt + 1, tries=tries, due=now + wait)
 
 
 def settled(delivery: Delivery, answer: Answer, now: datetime) -> Delivery:
@@ -156,11 +163,21 @@ def settled(delivery: Delivery, answer: Answer, now: datetime) -> Delivery:
     tries = [*delivery.tries[:-1], _over(delivery.tries[-1], answer)]
     if answer.outcome == "delivered":
         return delivery.changed(state="delivered", due=None, tries=tries)
-    if answer.outcome == "gone" or delivery.attempt > len(WAITS):
+    if answer.outcome == "gone" or exhausted(delivery):
         return delivery.changed(state="failed", due=None, tries=tries)
     wait = _with_jitter(WAITS[delivery.attempt - 1], f"{delivery.id}/{delivery.attempt}")
     due = now + max(wait, hold_of(answer, now))
     return delivery.changed(due=due, tries=tries)
+
+
+def exhausted(delivery: Delivery) -> bool:
+    return delivery.attempt >= MOST_IN_A_ROW
+
+
+def given_up(delivery: Delivery) -> Delivery:
+    """After its last try, of which nothing was heard again."""
+    last = delivery.tries[-1].changed(said="the process that sent it died")
+    return delivery.changed(state="failed", due=None, tries=[*delivery.tries[:-1], last])
 
 
 def _over(tried: Try, answer: Answer) -> Try:
@@ -193,7 +210,7 @@ def _retry_after(text: str, now: datetime) -> timedelta | None:
     else:
         try:
             until = parsedate_to_datetime(text)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):  # the last of a year of twenty digits
             return None
         if until.tzinfo is None:
             until = until.replace(tzinfo=timezone.utc)

@@ -1,7 +1,5 @@
 """/v1/approvals: what waits for people, and their word about it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated
@@ -40,6 +38,7 @@ class ApprovalView(View):
     action: ApprovalAction = Field(description="what begins once it is approved")
     subject: str = Field(description="kind/name, such as run/run-...")
     run_id: str = Field(description="the run that waits")
+    run_name: str = Field(description="its name, for people")
     because: str = Field(description="why it is needed")
     usd: float | None = Field(
         description="what it may cost at most, in USD; null: the price is not known"

@@ -1,7 +1,5 @@
 """What the API answers of arrays of runs, field by field, in camelCase."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Self
 

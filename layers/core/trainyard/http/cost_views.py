@@ -1,7 +1,5 @@
 """What the API answers of costs, field by field, in camelCase; all sums are in USD."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Literal, Self
 

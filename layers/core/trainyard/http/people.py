@@ -1,7 +1,5 @@
 """/v1/whoami and /v1/audit, and the two verbs by which things come to be others', too."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Annotated, Literal

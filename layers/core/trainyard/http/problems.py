@@ -1,7 +1,5 @@
 """One table from errors to RFC 9457 problems, so that all failures of the API look the same."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence

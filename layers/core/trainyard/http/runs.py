@@ -157,9 +157,10 @@ def _submission(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
         dryrun: Annotated[bool, Query(description="answer with the plan and do nothing")] = False,
         idempotency_key: IdempotencyKey = None,
     ) -> Response[str]:
+        asker = asking(router, ports)
         if dryrun:
-            return answer(PlanView.of_plan(dry_run_run(ports(), spec)))
-        run = asking(router, ports).submit_run(spec, idempotency_key=idempotency_key)
+            return answer(PlanView.of_plan(dry_run_run(ports(), spec, by=asker.person)))
+        run = asker.submit_run(spec, idempotency_key=idempotency_key)
         return _accepted(ports(), run)
 
 

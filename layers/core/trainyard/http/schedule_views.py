@@ -1,7 +1,5 @@
 """What the API answers of schedules, field by field, in camelCase."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Literal, Self
 

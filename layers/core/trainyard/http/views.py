@@ -1,7 +1,5 @@
 """What the API answers, field by field, in camelCase; the table's other fields stay inside."""
 
-from __future__ import annotations
-
 import json
 from datetime import datetime
 from typing import Any, Literal, Self
@@ -434,7 +432,9 @@ class WayView(View):
     expected_usd: float | None = Field(
         description="of limits.expectedSeconds; null where that or the price is not known"
     )
-    most_usd: float | None = Field(description="of limits.maxDurationSeconds")
+    most_usd: float | None = Field(
+        description="of limits.maxDurationSeconds, or the budget if that is less"
+    )
     operation: str
     request: dict[str, Any]
     zones: list[str] = Field(description="of its subnets, as far as they are known")
@@ -448,7 +448,7 @@ class WayView(View):
             backend=way.backend,
             hourly_usd=way.hourly_usd,
             expected_usd=_usd(way.hourly_usd, plan.expected_seconds),
-            most_usd=_usd(way.hourly_usd, plan.longest_seconds),
+            most_usd=_usd(way.hourly_usd, plan.longest_seconds, plan.budget_usd),
             operation=way.operation,
             request=way.request,
             zones=way.zones,
@@ -457,8 +457,11 @@ class WayView(View):
         )
 
 
-def _usd(hourly: float | None, seconds: int | None) -> float | None:
-    return None if hourly is None or seconds is None else round(hourly * seconds / 3600, 2)
+def _usd(hourly: float | None, seconds: int | None, most: float | None = None) -> float | None:
+    if hourly is None or seconds is None:
+        return None
+    usd = hourly * seconds / 3600
+    return round(usd if most is None else min(usd, most), 2)
 
 
 class PlanView(View):
@@ -468,7 +471,11 @@ class PlanView(View):
     request: dict[str, Any] = Field(default_factory=dict)
     files: dict[str, int] = Field(default_factory=dict)
     batch_script: str | None = None
-    hourly_usd: float | None = None
+    hourly_usd: float | None = Field(
+        default=None,
+        description="of all nodes, or of the run's part of a cluster that is there; null where the "
+        "price is not known",
+    )
     warnings: list[str] = Field(default_factory=list)
     ways: list[WayView] = Field(
         default_factory=list,
@@ -485,7 +492,9 @@ class PlanView(View):
         default=None,
         description="of limits.expectedSeconds; null where that or the price is not known",
     )
-    most_usd: float | None = Field(default=None, description="of limits.maxDurationSeconds")
+    most_usd: float | None = Field(
+        default=None, description="of limits.maxDurationSeconds, or the budget if that is less"
+    )
 
     @classmethod
     def of_plan(cls, plan: DryRun) -> Self:
@@ -501,7 +510,7 @@ class PlanView(View):
             zones=plan.zones,
             cannot=plan.cannot,
             expected_usd=_usd(plan.hourly_usd, plan.expected_seconds),
-            most_usd=_usd(plan.hourly_usd, plan.longest_seconds),
+            most_usd=_usd(plan.hourly_usd, plan.longest_seconds, plan.budget_usd),
         )
 
 

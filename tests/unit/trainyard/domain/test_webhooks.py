@@ -151,6 +151,24 @@ def test_a_time_to_come_again_may_be_a_date() -> None:
     assert webhooks.hold_of(answer, at + timedelta(hours=1)) == webhooks.SHORT_HOLD
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Mon, 01 Jan 99999999999999999999 00:00:00 GMT",
+        "Mon, 01 Jan 2026 00:00:00 +99999999999999",
+        "Mon, 99999999999999999 Jan 2026 00:00:00 GMT",
+        "Mon, 01 Jan 2026 25:61:61 GMT",
+        "\x00",
+        "-1",
+        "1e9",
+        "\u0661\u0662",
+    ],
+)
+def test_a_time_that_is_none_is_as_if_it_were_not_said(text: str) -> None:
+    answer = Answer(503, retry_after=text)
+    assert webhooks.hold_of(answer, NOW) == webhooks.SHORT_HOLD
+
+
 def test_a_receiver_that_wants_nothing_more_is_disabled_at_once() -> None:
     after = webhooks.heard(webhook(), Answer(410), NOW)
     assert (after.status, after.disabled_because) == (
@@ -230,6 +248,9 @@ def test_each_copy_of_an_event_is_one_delivery() -> None:
         ("https://metadata.google.internal/", "internet"),
         ("https://127.1/", "internet"),
         ("https://2130706433/", "internet"),
+        ("https://127.0.0.0x1/", "internet"),
+        ("https://0x7f.0.0.0X1/", "internet"),
+        ("https://127.0.0.0x1./", "internet"),
         ("https://127.0.0.1/", "loopback"),
         ("https://169.254.169.254/latest/meta-data", "metadata"),
         ("https://[::ffff:10.0.0.1]/", "private"),

@@ -25,6 +25,7 @@ def approval(**fields: Any) -> dict[str, Any]:
         "action": "run.submit",
         "subject": f"run/{RUN}",
         "runId": RUN,
+        "runName": "[bold]mine",
         "because": "It may cost up to 756.00 USD.",
         "usd": 756.0,
         "requester": person("alice[bold]"),
@@ -46,6 +47,7 @@ def test_what_waits_is_listed_with_what_it_may_cost(api: FakeApi, trainyard: Com
     code, out, _ = trainyard("approval", "ls", "--state", "pending")
     assert code == 0
     assert "alice[bold]" in out
+    assert "[bold]mine" in out
     assert "756.00 USD" in out
     assert "not known" in out
     assert "1/2" in out
@@ -60,6 +62,7 @@ def test_one_is_shown_with_who_said_what(api: FakeApi, trainyard: Command) -> No
     code, out, _ = trainyard("approval", "show", ID)
     assert code == 0
     assert "bob (the [weekend])" in out
+    assert f"[bold]mine (run/{RUN})" in " ".join(out.split())
     assert "It may cost up to 756.00 USD." in out
 
 

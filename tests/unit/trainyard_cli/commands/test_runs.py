@@ -189,13 +189,14 @@ def test_a_dry_run_shows_the_plan_and_asks_for_nothing_else(
 ) -> None:
     plan = {"operation": "CreateCluster", "request": {"ClusterName": "mine"},
             "files": {"on_create.sh": 2048}, "batchScript": "#!/bin/bash [x]",
-            "hourlyUsd": 1.5, "warnings": ["no spare"]}  # fmt: skip
+            "hourlyUsd": 1.5, "expectedUsd": 3.0, "mostUsd": 15.0,
+            "warnings": ["no spare"]}  # fmt: skip
     api.answers["POST /v1/runs"] = (200, plan)
     code, out, _ = trainyard("run", "submit", spec, "--dryrun")
     assert code == 0
     for part in (
         "CreateCluster",
-        "1.50 USD an hour",
+        "1.50 USD an hour, 3.00 USD the run, 15.00 USD at most",
         "#!/bin/bash [x]",
         "no spare",
         "1 file, 2.0 KiB",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 from typing import Any
 
 import httpx
@@ -80,6 +82,13 @@ def test_a_notification_has_no_answer_and_a_ping_has_one() -> None:
         ('{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rm"}}', -32602, "'rm'"),
         ('{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}', -32602, "list_runs"),
         (
+            '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":["rm"]}}',
+            -32602,
+            "there is no tool",
+        ),
+        ('{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":{}}}', -32602, "tool"),
+        ("[" + "7," * 200 + "7]", -32600, "at most 100"),
+        (
             '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"costs",'
             '"arguments":[]}}',
             -32602,
@@ -115,6 +124,26 @@ def test_lines_are_served_in_their_order_until_the_stream_ends(
     assert "at most 100 bytes" in refused["error"]["message"]
 
 
+@pytest.mark.real
+@pytest.mark.parametrize("sent", [b"", b'{"jsonrpc":"2.0","id":1,"meth', b"\n\n"])
+def test_a_program_that_goes_away_ends_the_server_without_a_word_of_python(sent: bytes) -> None:
+    """It closes both streams, perhaps in the middle of a line that it sent."""
+    command = [sys.executable, "-m", "trainyard_cli.main", "mcp"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        assert server.stderr is not None
+        server.stdout.close()
+        ping = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
+        server.stdin.write(ping + sent)
+        server.stdin.close()
+        said = server.stderr.read()
+    assert said == b""
+    assert server.returncode == 0
+
+
 def test_each_tool_says_what_it_takes() -> None:
     tools = asked(a_server(acting=True), "tools/list")["result"]["tools"]
     assert len({tool["name"] for tool in tools}) == len(tools) == 13
@@ -148,6 +177,31 @@ def test_a_wrong_argument_is_named_and_nothing_is_asked(
     failed, said = called(a_server(), "list_runs", **arguments)
     assert failed
     assert words in said["detail"]
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\udfff/b"])
+def test_half_of_a_character_is_a_wrong_argument_and_no_defect(text: str) -> None:
+    """JSON can spell one, and no address can."""
+    for name, arguments in (
+        ("show_run", {"run": text}),
+        ("list_runs", {"label": ["team", text]}),
+        ("plan_run", {"spec": {"name": {"a": [text]}}}),
+        ("plan_run", {"spec": {text: 1}}),
+    ):
+        failed, said = called(a_server(), name, **arguments)
+        assert failed
+        assert "half of a character" in said["detail"]
+
+
+def test_a_spec_nested_too_deeply_is_a_wrong_argument_and_no_defect() -> None:
+    depth = 400
+    spec = '{"a":' * depth + "1" + "}" * depth
+    line = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"plan_run","arguments":'
+    answer = a_server().answer(line + f'{{"spec":{spec}}}}}}}')
+    assert answer is not None
+    result = json.loads(answer)["result"]
+    assert result["isError"]
+    assert "nested" in result["content"][0]["text"]
 
 
 def test_an_api_that_is_away_is_a_failure_of_the_tool() -> None:

@@ -23,9 +23,10 @@ export function Approvals() {
     <${Trouble} error=${error} />${!page && !error && html`<${Loading} />`}
     ${page && !found.length && html`<${Empty} title="Nothing waits for people"
       >Runs that may cost much wait here, if this stack has a limit for them.<//>`}
-    ${found.length > 0 && html`<${Scroll}><table><thead><tr><th>What</th><th>State</th><th>Why</th>
-      <th>Asked by</th><th class="number">At most</th><th>Approved by</th><th>Until</th>
-      <th>Your word</th></tr></thead><tbody>${found.map((one) => html`<${Row} key=${one.id}
+    ${found.length > 0 && html`<${Scroll}><table><thead><tr><th>What</th><th>Your word</th>
+      <th>State</th><th>Why</th><th>Asked by</th><th class="number">At most</th>
+      <th>Approved by</th><th>Until</th></tr></thead>
+      <tbody>${found.map((one) => html`<${Row} key=${one.id}
         one=${one} />`)}</tbody></table><//>
       <p class="pager">${page.nextToken && html`<button type="button"
         onClick=${() => set({ page: page.nextToken })}>Older</button>`}</p>`}`;
@@ -37,7 +38,12 @@ const said = (vote) => `${who(vote.by)}${vote.reason ? `: ${vote.reason}` : ""}`
 function Row({ one }) {
   const waits = one.state === "pending";
   return html`<tr><th scope="row"><a href=${`/runs/${encodeURIComponent(one.runId)}`}
-      >${one.subject}</a><div class="reason">${ago(one.createdAt)}</div></th>
+      >${one.runName || one.subject}</a><div class="reason">${one.runName && html`${one.runId},
+      ${" "}`}${ago(one.createdAt)}</div></th>
+    <td>${waits && html`<span class="acts"><button type="button" class="small"
+        onClick=${() => ask(approve(one))} aria-label=${`Approve ${one.subject}`}>Approve</button>
+      <button type="button" class="small" onClick=${() => ask(deny(one))}
+        aria-label=${`Deny ${one.subject}`}>Deny</button></span>`}</td>
     <td><span class="status ${colors[one.state] || "quiet"}"><i aria-hidden="true"></i
       >${one.state}</span></td>
     <td class="wide">${one.because}</td>
@@ -46,9 +52,5 @@ function Row({ one }) {
     <td class="wide">${votes(one)}${one.approvers.map((vote) => html`<div class="reason"
       >${said(vote)}</div>`)}${one.denied && html`<div class="reason">denied by
       ${" "}${said(one.denied)}</div>`}</td>
-    <td>${moment(one.expiresAt)}</td>
-    <td>${waits && html`<span class="acts"><button type="button" class="small"
-        onClick=${() => ask(approve(one))} aria-label=${`Approve ${one.subject}`}>Approve</button>
-      <button type="button" class="small" onClick=${() => ask(deny(one))}
-        aria-label=${`Deny ${one.subject}`}>Deny</button></span>`}</td></tr>`;
+    <td>${moment(one.expiresAt)}</td></tr>`;
 }

@@ -36,7 +36,7 @@ export function Clusters() {
       <${Filter} name="label" label="Label" value=${asked.label} placeholder="key=value" /></form>
     <${Trouble} error=${error} />${!page && !error && html`<${Loading} />`}
     ${page && !found.length && html`<${Empty} title="No cluster is found">A run makes its own, or
-      <code>trainyard cluster create</code> makes one that stays.<//>`}
+      ${" "}<code>trainyard cluster create</code> makes one that stays.<//>`}
     ${found.length > 0 && html`<${Scroll}><table><thead><tr><th>Cluster</th><th>Status</th>
       <th>Backend</th><th>Nodes</th><th>Made for</th><th>Owner</th><th>Last used</th>
       <th>Created</th></tr></thead><tbody>${found.map((one) => html`<tr key=${one.name}>
@@ -76,8 +76,8 @@ export function Cluster({ name }) {
   return html`<header class="head"><div><${Title}>${found.name}<//>
       <p class="quiet">${found.spec.backend || "hyperpod"} · ${who(found.createdBy)} · created
         ${" "}${ago(found.createdAt)}</p></div>
-      ${!leaving.includes(found.status) && html`<button type="button"
-        onClick=${() => ask(remove(found, nodes, cost))}>Delete</button>`}
+      <span class="acts">${!leaving.includes(found.status) && html`<button type="button"
+        onClick=${() => ask(remove(found, nodes, cost))}>Delete</button>`}</span>
       <${Status} value=${found.status} /></header>
     <${Trouble} error=${error} />
     ${found.problem && html`<div class="trouble"><strong>${found.problem.title}</strong>

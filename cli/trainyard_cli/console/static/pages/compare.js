@@ -16,7 +16,7 @@ export function flat(value, path = "", found = {}) {
     for (const [name, one] of Object.entries(value)) {
       flat(one, path ? `${path}.${name}` : name, found);
     }
-  } else {
+  } else if (value !== null) {  // what nobody gave
     found[path] = value;
   }
   return found;

@@ -1,7 +1,7 @@
 // What runs cost, by owner, cluster, run or label, and how much of it trained.
 import { html } from "../html.js";
 import { get } from "../api.js";
-import { number, usd } from "../format.js";
+import { number, usd, who } from "../format.js";
 import { params, set } from "../route.js";
 import { Empty, Fact, Filter, Loading, Scroll, Title, Trouble, useLive } from "../ui.js";
 
@@ -9,6 +9,14 @@ const days = [["1", "a day"], ["7", "a week"], ["30", "30 days"], ["90", "90 day
 const ways = [["owner", "Owner"], ["cluster", "Cluster"], ["run", "Run"], ["label", "Label"]];
 
 const percent = (one) => `${Math.round((100 * one.usefulUsd) / one.usd)} %`;
+
+const pageOf = { run: "runs", cluster: "clusters" };
+
+function Key({ by, of }) {
+  if (!of) return "(none)";
+  if (by === "owner") return html`<span title=${of}>${who(of)}</span>`;
+  return pageOf[by] ? html`<a href=${`/${pageOf[by]}/${encodeURIComponent(of)}`}>${of}</a>` : of;
+}
 
 export function Costs() {
   const given = params.value;
@@ -42,7 +50,7 @@ export function Costs() {
       <th>${ways.find(([id]) => id === by)?.[1]}</th><th><span class="unseen">Share</span></th>
       <th class="number">Cost</th><th class="number">Trained</th><th class="number">Runs</th>
       <th class="number">Node hours</th></tr></thead><tbody>${totals.map((one) => html`<tr>
-        <th scope="row">${one.key || "(none)"}</th>
+        <th scope="row"><${Key} by=${by} of=${one.key} /></th>
         <td class="bar"><svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">
           <rect class="waste" height="8" width=${(100 * one.usd) / dearest} />
           <rect class="useful" height="8" width=${(100 * one.usefulUsd) / dearest} /></svg></td>

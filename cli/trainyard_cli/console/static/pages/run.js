@@ -35,6 +35,9 @@ function timeline(path) {
   };
 }
 
+// The trouble of one part, such as an hour's cost that nobody can add up: the rest is shown.
+const own = (error) => error.status >= 500;
+
 const due = (last, seconds) => Date.now() - last >= seconds * 1000;
 
 // All that the page shows of a run. One call in two seconds: if the run's ETag says that nothing
@@ -49,22 +52,33 @@ function useRun(id) {
     let eventsAt = 0;
     let seriesAt = 0;
     let since;
-    return poll(async (stop) => {
+    const look = async (stop) => {
       const run = await get(path, {}, { signal: stop });
       const changed = !seen || seen.status !== run.status || seen.updatedAt !== run.updatedAt;
-      const more = {};
-      if (changed || due(eventsAt, eventsSeconds)) {
-        more.events = await read(stop);
+      const more = { error: null };
+      const part = async (name, reading) => {
+        try {
+          more[name] = await reading;
+        } catch (error) {
+          if (stop.aborted || !own(error)) throw error;
+          more.error = error;
+        }
+      };
+      if (changed || over(run.status) || due(eventsAt, eventsSeconds)) {
+        await part("events", read(stop));
         eventsAt = Date.now();
       }
-      if (!seen || (changed && due(seriesAt, 5)) || due(seriesAt, seriesSeconds)) {
+      // What is read after the end is what stays on the page.
+      const last = over(run.status);
+      if (!seen || last || (changed && due(seriesAt, 5)) || due(seriesAt, seriesSeconds)) {
         const end = run.finishedAt ? Date.parse(run.finishedAt) : Date.now();
         since = Math.min(604800, Math.ceil((end - Date.parse(run.createdAt)) / 1000) + 60);
-        [more.metrics, more.cost] = await Promise.all([
-          get(`${path}/metrics`, { sinceSeconds: Math.max(60, since) }, { signal: stop }),
-          get(`${path}/cost`, {}, { signal: stop }),
+        await Promise.all([
+          part("metrics",
+            get(`${path}/metrics`, { sinceSeconds: Math.max(60, since) }, { signal: stop })),
+          part("cost", get(`${path}/cost`, {}, { signal: stop })),
         ]);
-        more.fresh = [];
+        if (more.metrics) more.fresh = [];
         seriesAt = Date.now();
       }
       if (stop.aborted) return false;
@@ -76,7 +90,15 @@ function useRun(id) {
         if (more.events?.length === before.events?.length) next.events = before.events;
         return next;
       });
-      return over(run.status) ? false : undefined;
+      return last && !more.error ? false : undefined;
+    };
+    return poll(async (stop) => {
+      try {
+        return await look(stop);
+      } catch (error) {
+        if (!stop.aborted) change((before) => ({ ...before, error }));
+        throw error;
+      }
     });
   }, [id, made]);
   return found;
@@ -91,15 +113,11 @@ function grown({ fresh = [], metrics }, sample) {
 }
 
 export function Run({ id }) {
-  const { run, events, metrics, fresh, cost } = useRun(id);
-  const [missing, fail] = useState(null);
-  useEffect(() => {
-    get(`/v1/runs/${segment(id)}`).catch(fail);
-  }, [id]);
+  const { run, events, metrics, fresh, cost, error } = useRun(id);
   const tab = params.value.get("tab") || "overview";
   if (!run) {
-    return html`<${Title}>Run<//><${Trouble} error=${missing} />
-      ${!missing && html`<${Loading} />`}`;
+    return html`<${Title}>Run<//><${Trouble} error=${error} />
+      ${!error && html`<${Loading} />`}`;
   }
   const parts = {
     overview: () => html`<${Overview} ...${{ run, events, metrics, fresh, cost }} />`,
@@ -118,10 +136,13 @@ export function Run({ id }) {
         onClick=${() => ask(about(run))}>${words}</button>`)}
         <a class="button" href=${`/submit?run=${run.id}`}>Rerun</a></span>
       <${Status} value=${run.status} /></header>
+    <${Trouble} error=${error} />
     ${run.problem
       ? html`<div class="trouble"><strong>${run.problem.title}</strong>
           <pre>${run.problem.detail}</pre><p>${run.problem.nextStep}</p></div>`
-      : run.reason && html`<p class="lead">${run.reason}</p>`}
+      : run.reason && html`<p class="lead">${run.reason}
+          ${waitsForPeople(run) && html`${" "}<a href="/approvals?state=pending"
+            >What waits for people</a>`}</p>`}
     <dl class="facts">
       <${Fact} name="Step">${number(run.latest?.step)}<//>
       <${Fact} name="Loss">${number(run.latest?.loss)}<//>
@@ -132,11 +153,14 @@ export function Run({ id }) {
       <${Fact} name=${cost?.final ? "Cost" : "Cost so far"} hint=${cost?.reason}
         >${usd(cost?.usd)}<//>
       <${Fact} name="Time">${duration(lasted(run))}<//>
-      <${Fact} name="Cluster">${run.clusterName}<//>
+      <${Fact} name="Cluster">${run.clusterName && html`<a
+        href=${`/clusters/${run.clusterName}`}>${run.clusterName}</a>`}<//>
     </dl>
     <${Tabs} name="tab" value=${tab} tabs=${tabs} />
     <section class="part">${(parts[tab] || parts.overview)()}</section>`;
 }
+
+const waitsForPeople = (run) => run.status === "Waiting" && / approval /.test(run.reason);
 
 const lasted = (run) =>
   ((run.finishedAt ? Date.parse(run.finishedAt) : Date.now()) - Date.parse(run.createdAt)) / 1000;
@@ -268,6 +292,8 @@ function Timeline({ events }) {
       >Older entries</button>`}`;
 }
 
+const places = { node: "the node", s3: "the copy in S3", cloudwatch: "CloudWatch Logs" };
+
 function Logs({ run }) {
   const given = params.value;
   const attempts = run.attempts.map((one) => one.number);
@@ -315,7 +341,8 @@ function Logs({ run }) {
     <${Trouble} error=${error} />
     ${!log && !error && html`<${Loading} />`}
     ${log && !log.text && html`<${Empty} title="Nothing was printed">Or no line has this text.<//>`}
-    ${log?.text && html`<p class="quiet note">The tail of ${log.source}</p>
+    ${log?.text && html`<p class="quiet note">The newest lines, from
+        ${" "}${places[log.source] || log.source}</p>
       <${Tail} text=${log.text} follow=${follow} />`}`;
 }
 
@@ -375,6 +402,8 @@ function Ledger({ cost }) {
     </tbody></table>`;
 }
 
+const sources = { list: "AWS's price list", given: "the cluster's spec" };
+
 function Cost({ cost }) {
   if (!cost) return html`<${Loading} />`;
   const total = cost.ledger.reduce((sum, line) => sum + line.nodeSeconds, 0);
@@ -384,17 +413,23 @@ function Cost({ cost }) {
       <${Fact} name="Time that trained"
         >${total ? `${Math.round((100 * useful) / total)} %` : "–"}<//>
       ${cost.budget && html`<${Fact} name="Budget"
-        >${usd(cost.budget.spentUsd)} of ${usd(cost.budget.maxUsd)}<//>`}</dl>
+          >${usd(cost.budget.spentUsd)} of ${usd(cost.budget.maxUsd)}<//>
+        <${Fact} name="Held back for the end">${usd(cost.budget.heldBackUsd)}<//>
+        <${Fact} name="Stops at">${cost.budget.stopsAt
+          ? moment(cost.budget.stopsAt) : "nothing is spent now"}<//>`}</dl>
     ${cost.reason && html`<p class="lead">${cost.reason}</p>`}
     <h2>By cause</h2><${Ledger} cost=${cost} />
     <h2>Prices</h2>
     ${cost.prices.length
       ? html`<${Scroll}><table><thead><tr><th>From</th><th>To</th>
-        <th class="number">Nodes</th><th class="number">Per hour</th><th>Known from</th></tr>
+        <th class="number">Nodes</th><th class="number">Per hour</th>
+        <th class="number">The run's part</th><th>Known from</th></tr>
         </thead>
         <tbody>${cost.prices.map((one) => html`<tr><td>${moment(one.since)}</td>
           <td>${one.ended ? moment(one.until) : "goes on"}</td><td class="number">${one.nodes}</td>
-          <td class="number">${usd(one.hourlyUsd)}</td><td>${one.source || "nobody"}</td></tr>`)}
+          <td class="number">${usd(one.hourlyUsd)}</td>
+          <td class="number">${Math.round(100 * one.share)} %</td>
+          <td>${sources[one.source] || "nobody"}</td></tr>`)}
         </tbody></table><//>`
       : html`<p class="quiet">No node was there yet.</p>`}`;
 }

@@ -85,8 +85,9 @@ export function Runs() {
       ? html`<${Empty} title="No run is found">Change the filters, or
           <button type="button" class="link" onClick=${() => go("/runs")}>show all runs</button>.
         <//>`
-      : html`<${Empty} title="No run yet">Submit one with
-          <code>trainyard run submit trainyard.yaml</code>.<//>`)}
+      : html`<${Empty} title="No run yet"
+          ><a href="/submit">Submit one here</a>, or with
+          ${" "}<code>trainyard run submit trainyard.yaml</code>.<//>`)}
     ${runs.length > 0 && html`<${Scroll}><table class="list">
       <thead><tr><th><span class="unseen">Compare</span></th><th>Run</th><th>Status</th>
         <th class="number">Step</th><th class="number">Loss</th><th class="number">Nodes</th>
@@ -117,6 +118,7 @@ function Row({ run, now, chosen, choose }) {
     <td class="number">${number(now?.nodes)}</td>
     <td class="number">${number(run.attemptCount)}</td>
     <td class="number">${usd(cost)}</td>
-    <td>${run.clusterName}</td><td>${who(run.createdBy)}</td>
+    <td>${run.clusterName && html`<a href=${`/clusters/${run.clusterName}`}
+      >${run.clusterName}</a>`}</td><td>${who(run.createdBy)}</td>
     <td title=${moment(run.createdAt)}>${ago(run.createdAt)}</td></tr>`;
 }

@@ -78,7 +78,7 @@ export function Submit() {
 function Wrong({ error }) {
   if (!error.fields?.length) return html`<${Trouble} error=${error} />`;
   return html`<div class="trouble" role="alert"><strong>${error.title}</strong>
-    <pre>${error.detail}</pre></div>
+    <pre>${error.detail}</pre>${error.nextStep && html`<p>${error.nextStep}</p>`}</div>
     <${Scroll} label="What is wrong"><table><thead><tr><th>Field</th><th>What is wrong</th></tr>
     </thead><tbody>${error.fields.map((one) => html`<tr><th scope="row"><code>${one.field}</code>
       </th><td class="wide">${one.message}</td></tr>`)}</tbody></table><//>`;

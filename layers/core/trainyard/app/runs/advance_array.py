@@ -12,7 +12,7 @@ from trainyard.app.clusters.create_cluster import create_cluster
 from trainyard.app.clusters.delete_cluster import delete_cluster
 from trainyard.app.runs.cancel_run import cancel_run
 from trainyard.app.runs.submit_run import check_cluster, new_run, start_run
-from trainyard.domain import arrays, names
+from trainyard.domain import arrays, chains, names
 from trainyard.domain.array_records import RunArray
 from trainyard.domain.errors import ConflictError, RunNotFound, TrainyardError
 from trainyard.domain.records import ArrayMember, Run
@@ -57,6 +57,8 @@ def cancel_array(
 
 def begin_members(ports: Ports, array: RunArray) -> RunArray:
     """Begin members while there is room, so many in one step."""
+    if reason := _hopeless(ports, array):
+        return _changed(ports, array, lambda one: arrays.rest_refused(one, reason))
     new: list[int] = []
 
     def fill(one: RunArray) -> RunArray:
@@ -66,6 +68,20 @@ def begin_members(ports: Ports, array: RunArray) -> RunArray:
     array = _changed(ports, array, fill)
     refused = {index: "refused" for index in new if not _begin(ports, array, index)}
     return _changed(ports, array, lambda one: _settled(one, refused)) if refused else array
+
+
+def _hopeless(ports: Ports, array: RunArray) -> str:
+    """Why no member can begin any more; '' while each may. A run for each would only fail."""
+    if array.status != "Running" or not array.waiting:
+        return ""
+    spec = array.spec.run
+    bad = chains.unsuccessful(spec, [ports.runs.get(one) for one in spec.after])
+    if bad is None:
+        return ""
+    return (
+        f"{chains.named(bad)} is {bad.status}, and members were to begin after its success. "
+        "Once it has succeeded, submit the array again."
+    )
 
 
 def member_run(array: RunArray, index: int) -> str:
@@ -111,9 +127,10 @@ def _begin(ports: Ports, array: RunArray, index: int) -> bool:
         array.code,
         array.start_from,
         array.data,
+        by=array.created_by,
         run_id=member_run(array, index),
         array=ArrayMember(id=array.id, index=index),
-    ).changed(created_by=array.created_by)
+    )
     start_run(ports, ports.runs.create(run, idempotency_key=None, body_hash=""))
     return True
 
@@ -144,7 +161,7 @@ def _with_cluster(ports: Ports, array: RunArray) -> RunArray:
         if refused.retryable:
             raise
         reason = f"Its cluster was refused: {refused.detail}"
-        return _changed(ports, array, lambda one: arrays.all_refused(one, reason))
+        return _changed(ports, array, lambda one: arrays.rest_refused(one, reason))
     return array
 
 

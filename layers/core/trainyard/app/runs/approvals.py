@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from trainyard.app.clusters.prices import listed_price
 from trainyard.app.facts.waking import wake_run
-from trainyard.app.runs.budgets import hourly_of
+from trainyard.app.runs.budgets import part_of, ways_of
 from trainyard.domain import approvals
 from trainyard.domain.approval_records import Approval, Vote
+from trainyard.domain.approvals import Hourly, Worth, worth
 from trainyard.domain.errors import (
     ApprovalNotFound,
+    ClusterNotFound,
     ConflictError,
     RecordUnreadable,
     RunNotFound,
@@ -23,6 +26,7 @@ from trainyard.domain.errors import (
 from trainyard.domain.records import Asked, Run
 from trainyard.domain.turns import going
 from trainyard.ports import Ports
+from trainyard_contracts.cluster_base import ClusterBase
 from trainyard_contracts.people import Person
 from trainyard_contracts.specs import RunSpec
 
@@ -30,12 +34,14 @@ from trainyard_contracts.specs import RunSpec
 _TRIES = 8
 
 
-def why_needed(ports: Ports, spec: RunSpec) -> str | None:
-    """The sentence that says why such a run would wait for people; None if it would not."""
+def why_needed(ports: Ports, spec: RunSpec, by: Person | None = None) -> str | None:
+    """The sentence that says why such a run of this person would wait for people; None if it would
+    not.
+    """
     rules = ports.config.approvals
     if rules.above_usd is None:  # and no price list is asked
         return None
-    return approvals.why_needed(rules, approvals.usd_at_most(hourly_of(ports, spec), spec))
+    return approvals.why_needed(rules, _worth(ports, spec, by))
 
 
 def asked_of(
@@ -50,9 +56,28 @@ def asked_of(
     rules = ports.config.approvals
     if rules.above_usd is None:
         return None
-    usd = approvals.usd_at_most(hourly_of(ports, spec), spec)
+    found = _worth(ports, spec, requester)
     now = ports.clock.now()
-    return approvals.asked(rules, run_id, life, usd, argument_hash, now, requester)
+    return approvals.asked(rules, run_id, life, found, argument_hash, now, requester)
+
+
+def _worth(ports: Ports, spec: RunSpec, by: Person | None) -> Worth:
+    if spec.cluster.spec is not None:
+        return worth([_hourly(ports, one) for one in ways_of(spec)], spec)
+    try:
+        cluster = ports.clusters.get(str(spec.cluster.name))
+    except ClusterNotFound:
+        return Worth(None)
+    trusted = ports.config.approvals.trusts(ports.config.roles, cluster.created_by, by)
+    part = part_of(spec, cluster.spec)
+    return worth([_hourly(ports, cluster.spec, part, trusted=trusted)], spec)
+
+
+def _hourly(ports: Ports, spec: ClusterBase, part: float = 1.0, *, trusted: bool = False) -> Hourly:
+    listed, given = listed_price(ports, spec), spec.hourly_usd
+    listed = None if listed is None else listed * part
+    given = None if given is None else given * part
+    return Hourly(listed if given is None else given, listed, given, trusted)
 
 
 def decide_approval(

@@ -35,6 +35,13 @@ def check_budget(ports: Ports, spec: RunSpec, cluster: Cluster | None) -> None:
         )
 
 
+def ways_of(spec: RunSpec) -> list[ClusterBase]:
+    """Each of the ways in which the run's own cluster may be made."""
+    given = spec.cluster.spec
+    assert given is not None
+    return [way.spec for way in all_ways(given, spec.cluster.otherwise)] or [given]
+
+
 def hourly_of(ports: Ports, spec: RunSpec) -> float | None:
     """What an hour of the run costs in its dearest way; None if a price is not known."""
     if spec.cluster.spec is not None:
@@ -48,16 +55,14 @@ def hourly_of(ports: Ports, spec: RunSpec) -> float | None:
 def _hourly(ports: Ports, spec: RunSpec, cluster: Cluster | None) -> float | None:
     if cluster is not None:
         hourly, _ = price_of(ports, cluster.spec)
-        return None if hourly is None else hourly * _part(spec, cluster.spec)
-    given = spec.cluster.spec
-    assert given is not None
-    ways = [way.spec for way in all_ways(given, spec.cluster.otherwise)] or [given]
-    prices = [price_of(ports, one)[0] for one in ways]
+        return None if hourly is None else hourly * part_of(spec, cluster.spec)
+    prices = [price_of(ports, one)[0] for one in ways_of(spec)]
     known = [price for price in prices if price is not None]
     return max(known) if len(known) == len(prices) else None
 
 
-def _part(spec: RunSpec, cluster: ClusterBase) -> float:
+def part_of(spec: RunSpec, cluster: ClusterBase) -> float:
+    """The run's part of the workers of a cluster that others use, too."""
     workers = sum(one.count + one.spares for one in cluster.workers())
     return min(1.0, spec.job.nodes / max(1, workers))
 

@@ -16,6 +16,7 @@ from trainyard.app.filesystems.attach import mounted
 from trainyard.app.filesystems.attach import warnings as filesystem_warnings
 from trainyard.app.runs.after import check_after
 from trainyard.app.runs.approvals import why_needed
+from trainyard.app.runs.budgets import hourly_of
 from trainyard.app.runs.inputs import check_inputs
 from trainyard.app.runs.start_from import check_start
 from trainyard.app.runs.submit_run import check_cluster
@@ -27,6 +28,7 @@ from trainyard.domain.records import Cluster
 from trainyard.ports import BackendRequest, Ports
 from trainyard_contracts.cluster_base import ClusterBase, Way
 from trainyard_contracts.cluster_specs import ClusterSpec
+from trainyard_contracts.people import Person
 from trainyard_contracts.specs import RunSpec
 
 #: In the place of the id that a real run would get, in the names that a dry run shows.
@@ -68,10 +70,15 @@ class DryRun:
     #: The run's, for the prices of its whole life.
     expected_seconds: int | None = None
     longest_seconds: int | None = None
+    #: It is stopped before it costs more.
+    budget_usd: float | None = None
 
 
-def dry_run_run(ports: Ports, spec: RunSpec) -> DryRun:
-    """Raises what submit_run raises, but for an upload that is not there yet."""
+def dry_run_run(ports: Ports, spec: RunSpec, *, by: Person | None = None) -> DryRun:
+    """What it would do if this person submitted it.
+
+    Raises what submit_run raises, but for an upload that is not there yet.
+    """
     existing = check_cluster(ports, spec)
     check_start(ports, spec, existing)
     check_after(ports, spec)
@@ -79,12 +86,11 @@ def dry_run_run(ports: Ports, spec: RunSpec) -> DryRun:
     script: str | None = recipes.batch_script(
         PLACEHOLDER, 1, spec.job.nodes, spec.job.image is not None
     )
-    why = why_needed(ports, spec)
+    why = why_needed(ports, spec, by)
     held = [f"It would wait for people: {why}"] if why is not None else []
     warnings = [*held, *results.warnings(spec), *_code_warnings(ports, spec)]
     if spec.cluster.spec is None:
-        price = _price(ports, existing.spec) if existing else None
-        return DryRun(None, {}, {}, script, price, warnings)
+        return _on_its_cluster(ports, spec, script, warnings)
     plan = dry_run_cluster(
         ports,
         spec.cluster.spec,
@@ -99,6 +105,26 @@ def dry_run_run(ports: Ports, spec: RunSpec) -> DryRun:
         warnings=warnings + plan.warnings,
         expected_seconds=spec.limits.expected_seconds,
         longest_seconds=spec.limits.max_duration_seconds,
+        budget_usd=_budget(spec),
+    )
+
+
+def _budget(spec: RunSpec) -> float | None:
+    return None if spec.budget is None else spec.budget.max_usd
+
+
+def _on_its_cluster(ports: Ports, spec: RunSpec, script: str | None, warnings: list[str]) -> DryRun:
+    """Of a cluster that is there: nothing is made, and the run pays for its part of it."""
+    return DryRun(
+        None,
+        {},
+        {},
+        script,
+        hourly_of(ports, spec),
+        warnings,
+        expected_seconds=spec.limits.expected_seconds,
+        longest_seconds=spec.limits.max_duration_seconds,
+        budget_usd=_budget(spec),
     )
 
 

@@ -68,7 +68,7 @@ def submit_run(
             raise
     else:
         stored = ports.runs.create(
-            new_run(ports, spec, code, start, data).changed(created_by=by),
+            new_run(ports, spec, code, start, data, by=by),
             idempotency_key=idempotency_key,
             body_hash=body_hash(spec),
         )
@@ -85,21 +85,21 @@ def submit_scheduled(
     All are looked at before the first is made. Each comes after those of its `after`. Raises what
     submit_run raises.
     """
-    found = [_scheduled(ports, spec, run_id, schedule) for run_id, spec in specs.items()]
+    found = [_scheduled(ports, spec, run_id, schedule, by) for run_id, spec in specs.items()]
     for run in found:  # one that is there already is given back
-        stored = ports.runs.create(run.changed(created_by=by), idempotency_key=None, body_hash="")
+        stored = ports.runs.create(run, idempotency_key=None, body_hash="")
         if not stored.terminal:
             start_run(ports, stored)
 
 
-def _scheduled(ports: Ports, spec: RunSpec, run_id: str, schedule: str) -> Run:
+def _scheduled(ports: Ports, spec: RunSpec, run_id: str, schedule: str, by: Person | None) -> Run:
     try:
         return ports.runs.get(run_id)
     except RunNotFound:
         cluster = check_cluster(ports, spec)
         code, start = check_code(ports, spec), check_start(ports, spec, cluster)
         data = check_inputs(ports, spec)
-        return new_run(ports, spec, code, start, data, run_id=run_id, schedule=schedule)
+        return new_run(ports, spec, code, start, data, by=by, run_id=run_id, schedule=schedule)
 
 
 def _known(ports: Ports, spec: RunSpec, idempotency_key: str | None) -> Run | None:
@@ -115,16 +115,20 @@ def new_run(
     start: Start | None,
     data: dict[str, Code],
     *,
+    by: Person | None = None,
     run_id: str | None = None,
     array: ArrayMember | None = None,
     schedule: str = "",
 ) -> Run:
-    """The record of a run; one whose id is given is the same run, however often it is made."""
+    """The record of a run; one whose id is given is the same run, however often it is made.
+
+    `by` asked for it, and stays who did when it is given to somebody else.
+    """
     now = ports.clock.now()
     run_id = run_id or names.run_id(ports.ids.ulid())
     cluster = spec.cluster.spec
     name = names.cluster_for_run(cluster.name, run_id) if cluster else str(spec.cluster.name)
-    approval = asked_of(ports, spec, run_id, 1, body_hash(spec))
+    approval = asked_of(ports, spec, run_id, 1, body_hash(spec), by)
     return Run(
         id=run_id,
         name=spec.name,
@@ -133,6 +137,7 @@ def new_run(
         priority=spec.priority,
         status="Waiting" if spec.after or approval else "Pending",
         created_at=now,
+        created_by=by,
         updated_at=now,
         opened_at=now,
         cluster_name=name,

@@ -10,7 +10,7 @@ from datetime import datetime
 from trainyard.app.webhooks.manage import keys_of
 from trainyard.domain import webhooks
 from trainyard.domain.errors import ConflictError, DeliveryNotFound, WebhookNotFound
-from trainyard.domain.webhook_records import Delivery, Webhook
+from trainyard.domain.webhook_records import Delivery, Keys, Webhook
 from trainyard.domain.webhooks import Answer
 from trainyard.ports import Ports
 from trainyard_contracts.user_events import UserEvent
@@ -66,11 +66,23 @@ def _tried(ports: Ports, webhook_id: str, delivery_id: str) -> tuple[str, str, f
         return "dropped", f"the webhook is {webhook.status}", None
     if not delivery.due_at(now) or webhook.held(now):
         return "dropped", "it is not due", None
+    over = webhooks.exhausted(delivery)
+    keys = None if over else keys_of(ports, webhook.id)  # before a try counts: it may be away
     try:
-        delivery = ports.webhooks.put_delivery(webhooks.begun(delivery, now))
+        begun = webhooks.given_up(delivery) if over else webhooks.begun(delivery, now)
+        delivery = ports.webhooks.put_delivery(begun)
     except ConflictError:
         return "dropped", "another has it in hand", None
-    answer = _posted(ports, webhook, delivery, now)
+    if over:
+        return "failed", "the process of its last try died", None
+    return _made(ports, webhook, delivery, keys)
+
+
+def _made(
+    ports: Ports, webhook: Webhook, delivery: Delivery, keys: Keys | None
+) -> tuple[str, str, float | None]:
+    """The try that was written down, as `_tried` answers."""
+    answer = _posted(ports, webhook, delivery, keys)
     over = ports.clock.now()
     after = webhooks.settled(delivery, answer, over)
     try:
@@ -83,12 +95,11 @@ def _tried(ports: Ports, webhook_id: str, delivery_id: str) -> tuple[str, str, f
     return answer.outcome, answer.why or "as asked", again
 
 
-def _posted(ports: Ports, webhook: Webhook, delivery: Delivery, now: datetime) -> Answer:
-    keys = keys_of(ports, webhook.id)
+def _posted(ports: Ports, webhook: Webhook, delivery: Delivery, keys: Keys | None) -> Answer:
     if keys is None:
         return Answer(None, "nothing was sent: its secret cannot be read; rotate it")
     body = webhooks.body_of(delivery.event)
-    headers = webhooks.headers_of(delivery, body, keys, now)
+    headers = webhooks.headers_of(delivery, body, keys, delivery.tries[-1].at)
     return ports.receivers.post(webhook.spec.url, headers, body)
 
 

@@ -42,7 +42,8 @@ def add_webhook(
         return _known(ports.webhooks.get(id_), asked), None
     except WebhookNotFound:
         pass
-    if len(ports.webhooks.active()) >= MOST_WEBHOOKS:
+    # Those that are Disabled count: a redelivery brings each back.
+    if len(ports.webhooks.list(limit=MOST_WEBHOOKS, token=None).items) >= MOST_WEBHOOKS:
         raise ConflictError(f"there are {MOST_WEBHOOKS} webhooks already; remove one first")
     made = Webhook(
         id=id_, spec=spec, created_at=now, created_by=by, updated_at=now, body_hash=asked
@@ -51,7 +52,8 @@ def add_webhook(
     if stored != made:
         return _known(stored, asked), None
     secret = webhooks.secret_of(ports.ids.random(32))
-    _keep(ports, id_, Keys(keys=[Key(secret=secret)]))
+    if not _kept(ports, id_, Keys(keys=[Key(secret=secret)])):
+        raise ConflictError(f"webhook {id_} was removed while it was added; add it again")
     return made, secret
 
 
@@ -70,10 +72,13 @@ def _id(ports: Ports, key: str | None) -> str:
 
 def shown_webhook(ports: Ports, webhook_id: str) -> Webhook:
     """Raises WebhookNotFound, also for one that is removed."""
-    found = ports.webhooks.get(webhook_id)
-    if found.status == "Deleted":
-        raise WebhookNotFound.of(webhook_id)
-    return found
+    return _here(ports.webhooks.get(webhook_id))
+
+
+def _here(webhook: Webhook) -> Webhook:
+    if webhook.status == "Deleted":
+        raise WebhookNotFound.of(webhook.id)
+    return webhook
 
 
 def remove_webhook(ports: Ports, webhook_id: str) -> Webhook:
@@ -85,12 +90,12 @@ def remove_webhook(ports: Ports, webhook_id: str) -> Webhook:
 
 def rotate_webhook(ports: Ports, webhook_id: str) -> tuple[Webhook, str]:
     """A new secret; the one before it signs for a day more."""
-    shown_webhook(ports, webhook_id)
     now = ports.clock.now()
-    rotated = _changed(ports, webhook_id, lambda webhook: webhook.changed(rotated_at=now))
+    rotated = _changed(ports, webhook_id, lambda webhook: _here(webhook).changed(rotated_at=now))
     secret = webhooks.secret_of(ports.ids.random(32))
     before = keys_of(ports, webhook_id) or Keys(keys=[])
-    _keep(ports, webhook_id, webhooks.rotated(before, secret, now))
+    if not _kept(ports, webhook_id, webhooks.rotated(before, secret, now)):
+        raise WebhookNotFound.of(webhook_id)
     return rotated, secret
 
 
@@ -98,7 +103,7 @@ def redeliver(ports: Ports, webhook_id: str, delivery_id: str) -> Delivery:
     """Send it once more, whatever became of it. A webhook that was disabled is active again."""
     shown_webhook(ports, webhook_id)
     delivery = ports.webhooks.delivery(webhook_id, delivery_id)
-    _changed(ports, webhook_id, webhooks.enabled)
+    _changed(ports, webhook_id, lambda webhook: webhooks.enabled(_here(webhook)))
     return ports.webhooks.put_delivery(webhooks.asked_again(delivery, ports.clock.now()))
 
 
@@ -114,8 +119,14 @@ def keys_of(ports: Ports, webhook_id: str) -> Keys | None:
     return keys if webhooks.readable_keys(keys.keys) else None
 
 
-def _keep(ports: Ports, webhook_id: str, keys: Keys) -> None:
-    ports.secrets.write(secret_name(ports, webhook_id), keys.model_dump_json(by_alias=True))
+def _kept(ports: Ports, webhook_id: str, keys: Keys) -> bool:
+    """False, and no secret is left, where the webhook was removed meanwhile."""
+    name = secret_name(ports, webhook_id)
+    ports.secrets.write(name, keys.model_dump_json(by_alias=True))
+    if ports.webhooks.get(webhook_id).status != "Deleted":
+        return True
+    ports.secrets.delete(name)
+    return False
 
 
 def secret_name(ports: Ports, webhook_id: str) -> str:

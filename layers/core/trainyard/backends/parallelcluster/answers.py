@@ -3,8 +3,6 @@
 Names are those of the API's own description (openapi.yaml of 3.16.1); what is new is passed over.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from pydantic import Field

@@ -4,8 +4,6 @@ A large export takes many commands. What is done is kept in an object of its own
 on where the last one ended, or died.
 """
 
-from __future__ import annotations
-
 import hashlib
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Mapping

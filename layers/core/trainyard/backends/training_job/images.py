@@ -1,7 +1,5 @@
 """URIs of AWS's framework images, from the SDK's data (images.json; scripts/training_images.py)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from functools import cache

@@ -5,8 +5,6 @@ SHA-256 of the whole is what the container wrote beside the object when it sent 
 upload only if all parts together have that hash.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field

@@ -19,13 +19,16 @@ from trainyard.chat.front.signature import holds, stale
 _LOG = logging.getLogger(__name__)
 #: Its rule calls the worker; the role of nodes may send events of `trainyard.agent` alone.
 SOURCE, TYPED, CLICKED = "trainyard.slack", "SlackCommand", "SlackClick"
+SENT = "SlackForm"
 #: A secret that was read is believed so long; one that does not fit is read again after a while.
 KEPT_SECONDS, DOUBTED_SECONDS = 300.0, 10.0
 #: A command that is longer is cut, and then not understood.
 MOST_TEXT = 2000
 #: What a command of Slack's always has.
 REQUIRED = ("team_id", "user_id", "command", "response_url")
-#: How the ids of our buttons begin.
+#: What a form's fields hold in all; an event has 256 KB.
+MOST_FORM = 20_000
+#: How the ids of our buttons and forms begin.
 OURS = "trainyard."
 NOT_QUEUED = "Trainyard could not take the command in just now. Please type it once more."
 
@@ -73,15 +76,17 @@ class Front:
         return self._take(form, body)
 
     def _take_click(self, payload: str, body: bytes) -> dict[str, Any]:
-        """Anything but a button of ours is acknowledged, and nothing follows."""
+        """Anything but a button or a form of ours is acknowledged, and nothing follows."""
         try:
-            detail = self._click(json.loads(payload), body)
+            given = json.loads(payload)
+            kind = SENT if given["type"] == "view_submission" else CLICKED
+            detail = self._form(given, body) if kind == SENT else self._click(given, body)
         except (ValueError, LookupError, TypeError, AttributeError):
             return _answer(400, "The field payload must be JSON as Slack sends interactions.")
         if detail is None:
             return _answer(200)
         try:
-            self._queue(CLICKED, detail)
+            self._queue(kind, detail)
         except CallFailed as failed:  # Slack marks the button, and the person clicks again
             _LOG.error("a click is not queued: %s", failed)
             return _answer(503, NOT_QUEUED)
@@ -101,6 +106,25 @@ class Front:
             "action": str(action["action_id"]),
             "value": str(action["value"])[:MOST_TEXT],
             "responseUrl": str(payload["response_url"]),
+        }
+
+    def _form(self, payload: dict[str, Any], body: bytes) -> dict[str, Any] | None:
+        """An empty answer closes the form. Raises what a payload of another form leads to."""
+        view = payload["view"]
+        if not str(view["callback_id"]).startswith(OURS):
+            return None
+        fields = view["state"]["values"].values()
+        held = {name: one.get("value") or "" for field in fields for name, one in field.items()}
+        values = json.dumps(held)
+        if len(values) > MOST_FORM:
+            raise ValueError("it holds too much")
+        return {
+            **self._once(str(payload.get("trigger_id") or ""), body),
+            "team": str(payload["team"]["id"]),
+            "user": str(payload["user"]["id"]),
+            "form": str(view["callback_id"]),
+            "about": str(view["private_metadata"]),
+            "values": values,
         }
 
     def _take(self, form: Mapping[str, str], body: bytes) -> dict[str, Any]:
@@ -141,6 +165,7 @@ class Front:
             "user": form["user_id"],
             "command": form["command"][:100],
             "text": form.get("text", "")[:MOST_TEXT],
+            "trigger": form.get("trigger_id", "")[:MOST_TEXT],
             "responseUrl": form["response_url"],
         }
 

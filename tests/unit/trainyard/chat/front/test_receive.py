@@ -10,11 +10,11 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from tests.support.slack import SECRET, TEAM, USER, click, command, signed
+from tests.support.slack import FIELDS, SECRET, TEAM, USER, click, command, signed, submission
 
 from trainyard.chat.front.aws_call import CallFailed
 from trainyard.chat.front.receive import NOT_QUEUED, Front
-from trainyard.chat.requests import SlackClick, SlackCommand
+from trainyard.chat.requests import FORM, SlackClick, SlackCommand, SlackForm
 
 NOW = 1_796_000_000.0
 
@@ -68,6 +68,7 @@ def test_a_command_is_queued_for_the_worker_and_acknowledged_with_nothing(encode
     assert (entry["EventBusName"], entry["Source"]) == ("bus", "trainyard.slack")
     asked = SlackCommand.of({"detail": json.loads(entry["Detail"])})
     assert (asked.team, asked.user, asked.text) == (TEAM, USER, "show latest")
+    assert asked.trigger == FIELDS["trigger_id"]
     assert asked.response_url.startswith("https://hooks.slack.com/commands/")
     assert asked.at.timestamp() == NOW
 
@@ -134,6 +135,8 @@ def test_a_field_that_lacks_is_named() -> None:
 
 
 BUTTON = {"type": "button", "action_id": "trainyard.do", "value": '{"act":"cancel"}'}
+ABOUT = '{"run": "run-1", "url": "https://hooks.slack.com/commands/T0123ABCD/1/x"}'
+VIEW = {"type": "modal", "callback_id": FORM, "private_metadata": ABOUT}
 
 
 @pytest.mark.parametrize("encoded", [False, True])
@@ -163,7 +166,7 @@ def test_a_click_that_slack_sends_again_has_the_same_id_and_another_click_anothe
     "body",
     [
         click({**BUTTON, "action_id": "somebody.elses"}),
-        click(BUTTON, type="view_submission"),
+        submission({**VIEW, "callback_id": "somebody.elses"}, {}),
         click(BUTTON, type="shortcut", actions=[]),
     ],
 )
@@ -191,6 +194,42 @@ def test_an_interaction_of_another_form_is_refused_by_its_field(body: bytes) -> 
     assert answer["statusCode"] == 400
     assert "payload" in answer["body"]
     assert aws.events == []
+
+
+@pytest.mark.parametrize("encoded", [False, True])
+def test_a_form_is_queued_with_its_fields_and_closes(encoded: bool) -> None:
+    aws = Aws()
+    body = submission(VIEW, {"name": "second", "nodes": "2", "budget": None})
+    answer = aws.front.handle(sent(body, encoded=encoded))
+    assert (answer["statusCode"], answer["body"]) == (200, "")
+    (entry,) = aws.events
+    assert (entry["Source"], entry["DetailType"]) == ("trainyard.slack", "SlackForm")
+    form = SlackForm.of({"detail": json.loads(entry["Detail"])})
+    assert (form.who, form.form, form.run) == (f"{TEAM}/{USER}", FORM, "run-1")
+    assert form.values == {"name": "second", "nodes": "2", "budget": ""}
+    assert form.response_url == "https://hooks.slack.com/commands/T0123ABCD/1/x"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        submission(VIEW, {"arguments": "a" * 30_000}),
+        submission(VIEW, {}, team=None),
+        submission({"callback_id": FORM}, {}),
+    ],
+)
+def test_a_form_that_is_none_of_ours_in_truth_is_refused(body: bytes) -> None:
+    aws = Aws()
+    assert aws.front.handle(sent(body))["statusCode"] == 400
+    assert aws.events == []
+
+
+def test_a_forged_form_is_refused_and_one_that_the_bus_does_not_take_stays_open() -> None:
+    aws, body = Aws(), submission(VIEW, {"name": "x"})
+    headers = signed(body, NOW, "another secret")
+    assert aws.front.handle(event(body, headers))["statusCode"] == 401
+    assert aws.events == []
+    assert Aws(broken={"PutEvents"}).front.handle(sent(body))["statusCode"] == 503
 
 
 def test_a_forged_click_is_refused() -> None:

@@ -78,6 +78,7 @@ def save(ports: Ports, run: Run, decision: Decision) -> Run:
     """Store what was decided; an unchanged run is not written."""
     if decision.run != run:
         saved = ports.runs.put(decision.run, decision.notes)
+        ports.notices.run_changed(run.id)
         for seconds, incident in resumed(run, decision.run):
             ports.metrics.put("RecoverySeconds", seconds, "Seconds", cause=incident.cause)
         return saved

@@ -38,6 +38,7 @@ def finish(ports: Ports, given: StepInput) -> dict[str, Any]:
         id=f"status-end-{run.life}", at=now, kind="status", type=ended.status, message=message
     )
     ports.runs.put(ended, [line])
+    ports.notices.run_changed(ended.id)
     ports.metrics.put("RunsEnded", 1, status=ended.status)
     wake_children(ports, ended)
     return {"status": ended.status}
