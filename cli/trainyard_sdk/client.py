@@ -350,6 +350,11 @@ class Client:
     def start_cluster(self, name: str) -> Json:
         return self._call("POST", f"/v1/clusters/{_segment(name)}:start")
 
+    def keep_cluster(self, name: str, *, reason: str | None = None) -> Json:
+        """Let its idle time begin anew."""
+        query = {"reason": reason or None}
+        return self._call("POST", f"/v1/clusters/{_segment(name)}:keep", query)
+
     def adopt_cluster(self, spec: Mapping[str, Any]) -> Json:
         """Adopt a cluster that others made; a repetition after a lost answer is the same."""
         return self._call("POST", "/v1/clusters:adopt", body=spec, key=uuid.uuid4().hex)

@@ -22,7 +22,7 @@ from tests.support.store_table import new_table
 from trainyard.aws.clusters import TableClusters
 from trainyard.aws.notices import TableNotices
 from trainyard.aws.runs import TableRuns
-from trainyard.domain import errors
+from trainyard.domain import errors, idle
 from trainyard.domain.records import TimelineEntry
 from trainyard.ports import Clusters, Notices, Runs
 from trainyard_contracts.events import AttemptStarted
@@ -330,3 +330,16 @@ def test_an_entry_that_the_bus_refuses_is_no_success() -> None:
     event = UserEvent(id="a", at=NOW, type="run.failed", message="m")
     with pytest.raises(errors.RetryableError, match="ThrottlingException"):
         TableNotices(None, Refusing(), "bus").send(event)  # type: ignore[arg-type]
+
+
+def test_a_word_about_a_cluster_is_told_once_by_its_id(stores: Stores) -> None:
+    stores.clusters.create(new_cluster())
+    cluster = stores.clusters.get(new_cluster().name)
+    word = idle.notice(cluster, NOW)
+    assert stores.clusters.tell(cluster.name, word)
+    assert not stores.clusters.tell(cluster.name, word)
+    (unsent,) = stores.notices.unsent(100)
+    assert unsent.notice == word
+    stores.notices.sent(unsent)
+    assert not stores.clusters.tell(cluster.name, word)
+    assert stores.unsent() == []

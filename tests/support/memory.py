@@ -356,6 +356,13 @@ class MemoryClusters:
         read = [cluster for cluster in self.stored.values() if cluster.name not in self.broken]
         return [cluster for cluster in read if cluster.status != "Deleted"]
 
+    def tell(self, name: str, notice: Notice) -> bool:
+        fresh = notice.id not in self.told
+        if fresh:
+            self.told.add(notice.id)
+            self.notices[(name, notice.id)] = notice
+        return fresh
+
     def touch(
         self, name: str, *, used_at: datetime | None = None, heartbeat_at: datetime | None = None
     ) -> None:

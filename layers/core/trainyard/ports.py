@@ -497,6 +497,10 @@ class Clusters(Protocol):
 
     def facts(self, name: str) -> builtins.list[Fact]: ...
 
+    def tell(self, name: str, notice: Notice) -> bool:
+        """People hear of it once, by the notice's id; False if they did already."""
+        ...
+
     def put_heartbeat(self, heartbeat: ClusterHeartbeat) -> None:
         """Keep one heartbeat, with a TTL of 7 days; the same id again changes nothing."""
         ...

@@ -41,7 +41,7 @@ from trainyard.app.sweep.schedules import schedule_step, stored_schedules
 from trainyard.app.sweep.swept import Swept
 from trainyard.app.sweep.turns import turns_step
 from trainyard.app.sweep.webhooks import delivery_step, due_deliveries
-from trainyard.domain import names, teardown
+from trainyard.domain import idle, names, teardown
 from trainyard.domain.approval_records import Approval
 from trainyard.domain.array_records import RunArray
 from trainyard.domain.errors import (
@@ -352,18 +352,14 @@ def idle_cluster(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
     """
     if cluster.status not in ("Ready", "Stopped"):
         return
-    used = max(
-        moment
-        for moment in (cluster.last_used_at, cluster.ready_at, cluster.created_at)
-        if moment is not None
-    )
-    over = ports.clock.now() - used > timedelta(seconds=cluster.spec.idle_limit_seconds)
+    over = ports.clock.now() > idle.ends_at(cluster)
     lost = any(
         fact.generation == cluster.generation
         for fact in Book(ports.clusters.facts(cluster.name)).of(ClusterLost)
     )
     gone = lost and ports.backend(cluster).describe(cluster.name) is None
     if not (over or gone):
+        _warn_of_end(ports, cluster)
         return
     if cluster.adoption is not None and not gone:
         return  # others made it, and it costs them whether it is ours or not
@@ -379,6 +375,18 @@ def idle_cluster(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
         yield Swept("teardown", cluster.name, why)
     elif over and not active and reason is not None:
         yield Swept("kept", cluster.name, reason)
+
+
+def _warn_of_end(ports: Ports, cluster: Cluster) -> None:
+    """People hear once of each time without use that its end comes, while they can keep it."""
+    if cluster.adoption is not None or ports.clock.now() < idle.told_at(cluster):
+        return
+    newest = ports.clusters.get(cluster.name)  # the list may be older
+    now = ports.clock.now()
+    if newest.idle_since != cluster.idle_since or newest.status != cluster.status:
+        return
+    if blocker_of(ports, newest) is None:
+        ports.clusters.tell(newest.name, idle.notice(newest, now))
 
 
 def _surely_idle(ports: Ports, cluster: Cluster) -> bool:
