@@ -36,6 +36,7 @@ from .following import (
     PATIENCE_SECONDS,
     POLL_SECONDS,
     Which,
+    back_to,
     cluster_settled,
     log_lines,
     run_ended,
@@ -75,7 +76,11 @@ class AsyncRun(RunState):
         return await self._done(self._run.refresh)
 
     async def wait(self, timeout: float | None = None, *, check: bool = True) -> AsyncRun:
-        self.view = await async_finished(run_ended(self._client, self.id, self._pace, timeout))
+        try:
+            self.view = await async_finished(run_ended(self._client, self.id, self._pace, timeout))
+        except asyncio.CancelledError as cancelled:  # at Ctrl-C asyncio shows it with its notes
+            cancelled.add_note(back_to(self.id))
+            raise
         if check:
             self.checked()
         return self
