@@ -85,7 +85,7 @@ _STRIDE = 7919
 T = TypeVar("T")
 #: What it lists, and what is done for each.
 Duty = tuple[Callable[[Ports], Sequence[Any]], Callable[[Ports, Any], Iterator[Swept]]]
-#: The action by which a cluster is told that no record accounts for; an alarm counts it.
+#: The action that names a cluster for which no record accounts; an alarm counts it.
 UNKNOWN_CLUSTER = "unknown cluster kept"
 
 
