@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -139,6 +140,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, default=REPOSITORY / "build/story")
     parser.add_argument("--timeout-seconds", type=float, default=600)
     arguments = parser.parse_args(argv)
+    # A terminated story takes its cloud down like an interrupted one.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     record = Recorder(arguments.output)
     space = Workspace("xoxb-story", "signing-secret-of-the-story")
     space.add_channel(CHANNEL, "runs")

@@ -36,6 +36,7 @@ def story(world: World) -> Story:
 
 
 def new_run(slack: Slack, story: Story) -> Run:
+    new: Run
     (new,) = [run for run in slack.world.runs.stored.values() if run.id != story.run_id]
     return new
 
