@@ -66,6 +66,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "cluster update": ("cluster update cluster.yaml --dryrun",),
     "cluster stop": ("cluster stop shared --wait",),
     "cluster start": ("cluster start shared --wait --timeout 30m",),
+    "cluster keep": ("cluster keep shared",),
     "cluster ls": ("cluster ls --status ready --mine",),
     "cluster label": ("cluster label shared team=vision",),
     "cluster limits": ("cluster limits shared sharing.yaml",),

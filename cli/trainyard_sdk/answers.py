@@ -270,6 +270,7 @@ class AuditEntryView(Answer):
             "cluster.stop",
             "cluster.start",
             "cluster.delete",
+            "cluster.keep",
             "cluster.adopt",
             "cluster.release",
             "cluster.share",
@@ -1365,6 +1366,7 @@ class WebhookSummary(Answer):
                 "approval.expired",
                 "cluster.ready",
                 "cluster.failed",
+                "cluster.idle",
                 "cluster.deleted",
                 "webhook.disabled",
             ]
@@ -1411,6 +1413,7 @@ class WebhookWithSecret(Answer):
                 "approval.expired",
                 "cluster.ready",
                 "cluster.failed",
+                "cluster.idle",
                 "cluster.deleted",
                 "webhook.disabled",
             ]
@@ -1470,6 +1473,7 @@ class WebhookView(Answer):
                 "approval.expired",
                 "cluster.ready",
                 "cluster.failed",
+                "cluster.idle",
                 "cluster.deleted",
                 "webhook.disabled",
             ]

@@ -350,6 +350,11 @@ class Client:
     def start_cluster(self, name: str) -> Json:
         return self._call("POST", f"/v1/clusters/{_segment(name)}:start")
 
+    def keep_cluster(self, name: str, *, reason: str | None = None) -> Json:
+        """Let its idle time begin anew."""
+        query = {"reason": reason or None}
+        return self._call("POST", f"/v1/clusters/{_segment(name)}:keep", query)
+
     def adopt_cluster(self, spec: Mapping[str, Any]) -> Json:
         """Adopt a cluster that others made; a repetition after a lost answer is the same."""
         return self._call("POST", "/v1/clusters:adopt", body=spec, key=uuid.uuid4().hex)
@@ -609,6 +614,13 @@ class Client:
     ) -> httpx.Response:
         try:
             return self._http.request(method, url, content=content, headers=dict(headers))
+        except httpx.InvalidURL as error:
+            raise InvalidInput(
+                "The request cannot be sent",
+                f"{method}: what it asks for is longer than an address may be ({len(url)} "
+                "characters), or no address",
+                "Ask for less: shorter texts, fewer values",
+            ) from error
         except httpx.TransportError as error:
             hint = (
                 "Is it running? trainyard local status"
@@ -660,12 +672,33 @@ def _query(given: Mapping[str, Any]) -> str:
         for one in (value if isinstance(value, (list, tuple)) else [value])
         if one is not None
     ]
+    for _, text in texts:
+        _check_text(text)
     return "?" + urlencode(texts, quote_via=quote) if texts else ""
 
 
 def _segment(text: str) -> str:
-    """One path segment; whatever a caller puts in stays one segment."""
+    """One path segment; whatever a caller puts in stays one segment. Raises InvalidInput."""
+    if text in ("", ".", ".."):
+        raise InvalidInput(
+            "There is nothing of that name",
+            f"'{text}' is no name and no id: in an address it means another place",
+            "Give the whole name, or the id, as a list shows it",
+        )
+    _check_text(text)
     return quote(text, safe="")
+
+
+def _check_text(text: str) -> None:
+    """Raises InvalidInput for half of a character, as bytes that are no UTF-8 come in."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(
+            "The request cannot be sent",
+            f"{text[:200]!a} is no text: it has bytes that are no UTF-8, or half of a character",
+            "Write it again, in UTF-8",
+        ) from None
 
 
 def _pause(attempt: int, retry_after: str | None) -> float:

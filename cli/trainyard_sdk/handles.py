@@ -241,6 +241,11 @@ class Cluster(ClusterState):
         self._read(self._client.start_cluster(self.name))
         return self
 
+    def keep(self) -> Cluster:
+        """Let its idle time begin anew."""
+        self._read(self._client.keep_cluster(self.name))
+        return self
+
     def delete(self, *, force: bool = False) -> Cluster:
         """Delete a cluster that nobody uses; `force` also with people's jobs on it."""
         self._read(self._client.delete_cluster(self.name, force=force))

@@ -156,6 +156,7 @@ def changes(story: Story, call: Calls, body: tuple[str, Any]) -> None:
         story.sweep()
         made.fleet = fleet
         story.sweep()
+    assert call("clusters.keep_cluster", "shared").name == "shared"
     # A HyperPod cluster takes no other spec; the same one again changes nothing.
     assert call("clusters.update_cluster", "shared", body=body).name == "shared"
 

@@ -356,6 +356,13 @@ class MemoryClusters:
         read = [cluster for cluster in self.stored.values() if cluster.name not in self.broken]
         return [cluster for cluster in read if cluster.status != "Deleted"]
 
+    def tell(self, name: str, notice: Notice) -> bool:
+        fresh = notice.id not in self.told
+        if fresh:
+            self.told.add(notice.id)
+            self.notices[(name, notice.id)] = notice
+        return fresh
+
     def touch(
         self, name: str, *, used_at: datetime | None = None, heartbeat_at: datetime | None = None
     ) -> None:
@@ -1127,12 +1134,17 @@ class MemoryNotices:
         self.events: list[UserEvent] = []
         self.changes: list[str] = []
         self.away = False
+        self._again: dict[tuple[str, str], datetime] = {}
 
     def unsent(self, at_most: int) -> list[UnsentNotice]:
         found = [
             UnsentNotice(notice, key) for store in self._stores for key, notice in store.items()
         ]
-        return sorted(found, key=lambda one: (one.notice.at, one.notice.id))[:at_most]
+        fresh = [one for one in found if one.key not in self._again]
+        again = [one for one in found if one.key in self._again]
+        fresh.sort(key=lambda one: (one.notice.at, one.notice.id))
+        again.sort(key=lambda one: (self._again[one.key], one.notice.id))
+        return fresh[:at_most] + again[: max(1, at_most // 4)]
 
     def send(self, event: UserEvent) -> None:
         if self.away:
@@ -1142,6 +1154,9 @@ class MemoryNotices:
     def sent(self, unsent: UnsentNotice) -> None:
         for store in self._stores:
             store.pop(unsent.key, None)
+
+    def postpone(self, unsent: UnsentNotice, now: datetime) -> None:
+        self._again[unsent.key] = now
 
     def run_changed(self, run_id: str) -> None:
         self.changes.append(run_id)

@@ -141,6 +141,19 @@ def start(
     _follow_change(context, context.client.start_cluster(cluster), wait, timeout)
 
 
+@clusters.command()
+def keep(typer_context: typer.Context, cluster: Name, reason: Reason = None) -> None:
+    """Keep a cluster that nobody uses: its idle time begins anew."""
+    context = context_of(typer_context)
+    document = context.client.keep_cluster(cluster, reason=reason)
+    if context.json:
+        print_json(document)
+        return
+    seconds = (document.get("spec") or {}).get("idleLimitSeconds")
+    words = f" for another {seconds} s without a run" if seconds else ""
+    out.print(f"{escape(document['name'])} is kept{words}", soft_wrap=True)
+
+
 _CHANGE_FAILED = ("refused", "rolled-back", "failed")
 
 

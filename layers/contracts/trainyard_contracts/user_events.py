@@ -24,6 +24,7 @@ UserEventType = Literal[
     "approval.expired",
     "cluster.ready",
     "cluster.failed",
+    "cluster.idle",
     "cluster.deleted",
     "webhook.disabled",
 ]
@@ -43,6 +44,8 @@ USER_EVENTS: dict[UserEventType, str] = {
     "approval.expired": "the run ends, for nobody approved it in time",
     "cluster.ready": "a cluster takes runs, for the first time since it was made",
     "cluster.failed": "a cluster could not be made; it is deleted",
+    "cluster.idle": "nobody uses a cluster; half of `idleLimitSeconds` is over, and it is deleted "
+    "at their end",
     "cluster.deleted": "a cluster is gone",
     "webhook.disabled": "a receiver took nothing for a day, or wants nothing more",
 }
@@ -55,6 +58,7 @@ SEVERITIES: Final[dict[UserEventType, Severity]] = {
     "cluster.failed": "error",
     "webhook.disabled": "error",
     "run.budget": "warning",
+    "cluster.idle": "warning",
     "approval.needed": "warning",
     "approval.denied": "warning",
     "approval.expired": "warning",

@@ -137,6 +137,10 @@ class TableClusters:
     def facts(self, name: str) -> builtins.list[Fact]:
         return read_facts(self._table, _pk(name))
 
+    def tell(self, name: str, notice: Notice) -> bool:
+        item = _notice_item(name, notice)
+        return self._table.put(item, condition="attribute_not_exists(pk)")
+
     def put_heartbeat(self, heartbeat: ClusterHeartbeat) -> None:
         item = {
             "pk": text(f"beat#{heartbeat.cluster_name}"),

@@ -14,6 +14,7 @@ from trainyard_contracts.people import Person
 Act = Literal[
     "run.submit", "run.cancel", "run.resume", "run.export", "run.share", "run.transfer",
     "cluster.create", "cluster.update", "cluster.stop", "cluster.start", "cluster.delete",
+    "cluster.keep",
     "cluster.adopt", "cluster.release", "cluster.share", "cluster.transfer",
     "cluster.label", "run.label", "run.priority", "cluster.sharing", "node.replace", "node.reboot",
     "filesystem.create", "filesystem.export", "filesystem.delete", "filesystem.share",

@@ -239,6 +239,18 @@ class WrongState(ConflictError):
     next_step = "Look at the run ('trainyard run show') or the cluster ('trainyard cluster show')."
 
 
+class TooManyWebhooks(WrongState):
+    title = "There are as many webhooks as there may be"
+    next_step = (
+        "Remove one that nobody needs: DELETE /v1/webhooks/{id}, or 'trainyard webhook ls' and "
+        "'trainyard webhook rm'."
+    )
+
+    @classmethod
+    def of(cls, most: int) -> TooManyWebhooks:
+        return cls(f"There are {most} already, those that are Disabled included.")
+
+
 class PreconditionFailed(ConflictError):
     """If-Match named another state than the one that is there."""
 

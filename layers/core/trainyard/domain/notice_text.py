@@ -27,6 +27,7 @@ _HAPPENED: dict[UserEventType, str] = {
     "approval.expired": "was approved by nobody in time",
     "cluster.ready": "is ready",
     "cluster.failed": "failed",
+    "cluster.idle": "is idle and will be deleted",
     "cluster.deleted": "was deleted",
     "webhook.disabled": "was disabled",
 }

@@ -610,6 +610,12 @@ class Cluster(Record):
         return self.arn.rsplit("/", 1)[-1] if self.arn else None
 
     @property
+    def idle_since(self) -> datetime:
+        """When its idle time began, if nobody uses it now."""
+        moments = (self.last_used_at, self.ready_at, self.created_at)
+        return max(moment for moment in moments if moment is not None)
+
+    @property
     def shared_by(self) -> SharingSpec:
         """Who has a turn when."""
         if self.sharing is not None:

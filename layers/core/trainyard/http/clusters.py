@@ -151,6 +151,19 @@ def _adoption(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
 
 def _verbs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
     @router.post(
+        "/v1/clusters/<clusterName>:keep",
+        tags=TAGS,
+        operation_id="keepCluster",
+        summary="Let the cluster's idle time begin anew",
+        responses=documented(200, ClusterView, "The cluster", 403, 404, 409, 412),
+    )
+    def keep(
+        cluster_name: ClusterPath, reason: Reason = "", if_match: IfMatch = None
+    ) -> Response[str]:
+        name = _meant(ports(), cluster_name, if_match)
+        return answer(ClusterView.of(asking(router, ports).keep_cluster(name, reason=reason)))
+
+    @router.post(
         "/v1/clusters/<clusterName>:stop",
         tags=TAGS,
         operation_id="stopCluster",

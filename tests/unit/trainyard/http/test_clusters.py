@@ -280,3 +280,16 @@ def test_an_update_is_accepted_with_its_location_and_shown(client: Client, world
     change = client.get("/v1/clusters/demo").json["change"]
     assert (change["state"], change["fleet"], change["forced"]) == ("waiting", "stopped", True)
     assert client.post("/v1/clusters/none:start").status == 404
+
+
+def test_a_cluster_is_kept_and_who_did_it_is_in_the_audit_list(
+    client: Client, world: World
+) -> None:
+    client.post("/v1/clusters", cluster())
+    world.clock.tick(600)
+    assert client.post("/v1/clusters/demo:keep", query={"reason": "tomorrow"}).status == 200
+    assert world.clusters.get("demo").last_used_at == world.clock.now()
+    asked = {"what": "cluster.keep", "since": "2026-01-01T00:00:00Z"}
+    (entry,) = client.get("/v1/audit", query=asked).json["entries"]
+    assert (entry["outcome"], entry["reason"]) == ("done", "tomorrow")
+    is_a_problem(client.post("/v1/clusters/none:keep"), 404, "cluster-not-found")

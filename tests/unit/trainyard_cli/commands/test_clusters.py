@@ -171,3 +171,12 @@ def test_a_fleet_is_stopped_and_started_and_the_way_to_follow_it_named(
     assert "trainyard cluster show mine-abc" in err
     assert api.calls("POST /v1/clusters/mine-abc:stop")[0]["query"] == {"force": "true"}
     assert "fleet running: waiting" in trainyard("cluster", "start", "mine-abc")[1]
+
+
+def test_a_cluster_is_kept(api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]) -> None:
+    kept = {"name": "mine-abc", "status": "Ready", "spec": {"idleLimitSeconds": 1800}}
+    api.answers["POST /v1/clusters/mine-abc:keep"] = (200, kept)
+    code, out, _ = trainyard("cluster", "keep", "mine-abc", "--reason", "tomorrow")
+    assert (code, out) == (0, "mine-abc is kept for another 1800 s without a run\n")
+    (call,) = api.calls("POST /v1/clusters/mine-abc:keep")
+    assert call["query"] == {"reason": "tomorrow"}

@@ -78,10 +78,5 @@ def other_jobs(ports: Ports, cluster: Cluster) -> OtherJobs:
     )
     if reported is None:
         return OtherJobs()
-    used = max(
-        moment
-        for moment in (cluster.last_used_at, cluster.ready_at, cluster.created_at)
-        if moment is not None
-    )
-    waited = ports.clock.now() - used > timedelta(seconds=QUEUED_SECONDS)
+    waited = ports.clock.now() - cluster.idle_since > timedelta(seconds=QUEUED_SECONDS)
     return reported.changed(queued=0) if waited else reported

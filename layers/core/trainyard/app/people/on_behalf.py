@@ -16,6 +16,7 @@ from trainyard.app.clusters.adopt_cluster import adopt_cluster, release_cluster
 from trainyard.app.clusters.change_cluster import start_fleet, stop_fleet, update_cluster
 from trainyard.app.clusters.create_cluster import create_cluster
 from trainyard.app.clusters.delete_cluster import delete_cluster
+from trainyard.app.clusters.keep_cluster import keep_cluster
 from trainyard.app.clusters.label_cluster import label_cluster
 from trainyard.app.clusters.node_operations import reboot_node, replace_node
 from trainyard.app.filesystems.create_filesystem import create_filesystem
@@ -344,6 +345,14 @@ class OnBehalf:
             "cluster.label" if sharing is None else "cluster.sharing",
             load(self._ports, "cluster", name),
             lambda: label_cluster(self._ports, name, changes, sharing=sharing, version=version),
+        )
+
+    def keep_cluster(self, name: str, *, reason: str = "") -> Cluster:
+        return self._changed(
+            "cluster.keep",
+            load(self._ports, "cluster", name),
+            lambda: keep_cluster(self._ports, name),
+            reason,
         )
 
     def stop_fleet(self, name: str, *, force: bool, reason: str = "") -> Cluster:
