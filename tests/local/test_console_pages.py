@@ -478,6 +478,15 @@ def test_a_clock_that_is_behind_asks_for_the_whole_curve_and_shows_no_future(
     expect(page.locator("main header")).to_contain_text("submitted now")
 
 
+def test_a_console_that_is_gone_says_how_to_start_it_again_for_this_page(console: Opened) -> None:
+    page = console.at("/runs")
+    page.route("**/v1/**", lambda route: route.abort())
+    said = page.locator("main").get_by_role("alert")
+    expect(said).to_contain_text(f"trainyard console --port {console.server.server_port}.")
+    page.unroute("**/v1/**")
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
 PROBLEM = {"title": "Something failed", "detail": "the ledger cannot be read", "status": 500}
 
 

@@ -21,7 +21,7 @@ _KINDS = {
 }
 #: Addresses of pages; each is answered by index.html, whose script shows it.
 _PAGE = re.compile(
-    r"/(?:(?:runs|clusters)(?:/[A-Za-z0-9._-]{1,128})?|approvals|cost|audit|submit|compare)?"
+    r"/(?:(?:runs|clusters)(?:/[A-Za-z0-9._-]{1,128})?/?|(?:approvals|cost|audit|submit|compare)/?)?"
 )
 _IMPORT_MAP = re.compile(rb'<script type="importmap">(.*?)</script>', re.DOTALL)
 

@@ -61,6 +61,8 @@ export async function call(method, path, { body, headers = {}, signal: stop } = 
     throw new Problem(0, {
       title: "The console does not answer",
       detail: "Is `trainyard console` still running in its terminal?",
+      nextStep: `If not: trainyard console --port ${location.port}. Open its link in this ` +
+        "browser, and this page goes on.",
     });
   }
   if (answer.status === 304 && before) return before.value;

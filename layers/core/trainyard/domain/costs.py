@@ -106,8 +106,8 @@ def _of_cluster(book: Book, end: datetime, *, ended: bool) -> Iterator[tuple[Pri
 def _parts(run: Run, price: PriceInForce, whole: Spell) -> Iterator[Spell]:
     """Those of the spell in which a job of the run has nodes.
 
-    A run has one job at a time. Attempts that overlap by what was told of them, since an end came
-    late or clocks differ, have the nodes once.
+    A run has one job at a time. Attempts whose times overlap, since an end came late or clocks
+    differ, have the nodes once.
     """
     share = 1.0 if price.by_job else min(1.0, run.spec.job.nodes / max(1, price.workers))
     counted = whole.since

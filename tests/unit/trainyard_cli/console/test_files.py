@@ -18,7 +18,19 @@ LOCK = json.loads((ROOT / "requirements/console.json").read_text())
 
 @pytest.mark.parametrize(
     "path",
-    ["/", "/runs", "/runs/run-1", "/clusters/c", "/approvals", "/cost", "/submit", "/compare"],
+    [
+        "/",
+        "/runs",
+        "/runs/run-1",
+        "/clusters/c",
+        "/approvals",
+        "/cost",
+        "/submit",
+        "/compare",
+        "/runs/",
+        "/runs/run-1/",
+        "/cost/",
+    ],
 )
 def test_an_address_of_a_page_leads_to_the_page(path: str) -> None:
     assert FOUND.get(path) is FOUND.by_path["/static/index.html"]
@@ -30,6 +42,7 @@ def test_an_address_of_a_page_leads_to_the_page(path: str) -> None:
         "/static/../server.py", "/static/%2e%2e/server.py", "/static//app.js", "/etc/passwd",
         "/static/", "/static", "/server.py", "/runs/../static/app.js", "/runs/a/b", "static/app.js",
         "/static/app.js/", "/static/vendor/../../gate.py", "/RUNS",
+        "/runs//", "//", "/runs/run-1//",
     ],
 )  # fmt: skip
 def test_no_address_leads_to_another_file(path: str) -> None:
