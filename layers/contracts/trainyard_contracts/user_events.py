@@ -97,7 +97,7 @@ class ToldApproval(Lenient):
 
 
 class ToldBudget(Lenient):
-    """The budget that an event is about; one run's own budget is told of with the run."""
+    """The shared budget that an event is about; a run's own comes with the run."""
 
     name: str
     label: str = Field(default="", description="KEY=VALUE that its runs carry")

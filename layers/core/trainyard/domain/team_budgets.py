@@ -1,4 +1,4 @@
-"""Budgets that several runs share: their periods, what is left, and when people are told."""
+"""Budgets that several runs share: their periods, what is left, and when people hear of them."""
 
 from __future__ import annotations
 
