@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
+from typing_extensions import Self
 
 from .base import Name, Strict, judged, rule
 from .labels import LONGEST_KEY, LONGEST_VALUE, label_key, label_value

@@ -111,7 +111,7 @@ def _account(ports: Ports, watched: Watched, cluster: Cluster | None, now: datet
     account = known or TeamAccount(period=team_budgets.period_of(budget.spec, now), at=now)
     account = account.changed(at=now)
     if cluster is not None:
-        return _of_cluster(ports, account, budget, cluster, now)
+        return _of_cluster(ports, account, watched, cluster, now)
     seen = {one.id: _seen(ports, budget, one, now) for one in _found(ports, watched, now)}
     runs = {**account.runs, **_gone(ports, budget, seen, now)}
     runs |= {run_id: one.counted for run_id, one in seen.items()}
@@ -126,8 +126,9 @@ def _account(ports: Ports, watched: Watched, cluster: Cluster | None, now: datet
 
 
 def _of_cluster(
-    ports: Ports, account: TeamAccount, budget: TeamBudget, cluster: Cluster, now: datetime
+    ports: Ports, account: TeamAccount, watched: Watched, cluster: Cluster, now: datetime
 ) -> TeamAccount:
+    budget = watched.budget
     begin = team_budgets.begin_of(budget.spec, now)
     facts = ports.clusters.facts(cluster.name)
     spells = costs.within(costs.of_cluster(facts, now), begin)
@@ -137,9 +138,22 @@ def _of_cluster(
     return account.changed(
         cluster_usd=sum(one.usd or 0.0 for one in spells),
         hourly_usd=hourly,
-        tail_usd=hourly * budget.spec.tail_seconds / HOUR,
+        tail_usd=hourly * _longest_tail(ports, watched) / HOUR,
         unpriced=min(1, unpriced),
     )
+
+
+def _longest_tail(ports: Ports, watched: Watched) -> float:
+    """The cluster goes on until the run ends whose end takes longest."""
+    budget = watched.budget
+    asked = budget.spec.tail_seconds
+    exported = [
+        run
+        for run in watched.active
+        if run.export is not None and budget.counts(run.labels, run.cluster_name)
+    ]
+    tails = [budgets.tail_seconds(run, ports.runs.facts(run.id), asked) for run in exported]
+    return max([float(asked), *tails])
 
 
 def _found(ports: Ports, watched: Watched, now: datetime) -> list[Run]:
