@@ -28,7 +28,7 @@ from trainyard_contracts import commands, hyperpod, user_events
 from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.events import AGENT_EVENTS, AgentEvent, Fact, RunEvent
 from trainyard_contracts.specs import RunSpec
-from trainyard_contracts.user_events import ToldCluster, ToldRun, UserEvent
+from trainyard_contracts.user_events import ToldBudget, ToldCluster, ToldRun, UserEvent
 
 ROOT = Path(__file__).resolve().parents[1]
 DIRECTORY = ROOT / "docs/reference"
@@ -89,7 +89,7 @@ def events() -> str:
             f"On the stage's bus, with source `{user_events.SOURCE}` "
             "([how to be told](../use/notify.md)). The detail has "
             f"{fields_of(UserEvent)}. `run` has {fields_of(ToldRun)}. `cluster` has "
-            f"{fields_of(ToldCluster)}."
+            f"{fields_of(ToldCluster)}. `budget` has {fields_of(ToldBudget)}."
         ),
         table(
             ["detail-type", "when"],

@@ -17,6 +17,7 @@ from .commands.adoption import adopt, release
 from .commands.api_call import api
 from .commands.approvals import approvals
 from .commands.arrays import arrays
+from .commands.budgets import budgets
 from .commands.chains import chains
 from .commands.clusters import clusters, nodes
 from .commands.console import console
@@ -49,6 +50,7 @@ app.add_typer(runs, name="run")
 app.add_typer(arrays, name="array")
 app.add_typer(approvals, name="approval")
 app.add_typer(webhooks, name="webhook")
+app.add_typer(budgets, name="budget")
 app.add_typer(chains, name="chain")
 app.add_typer(schedules, name="schedule")
 app.add_typer(clusters, name="cluster")

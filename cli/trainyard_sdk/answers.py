@@ -88,6 +88,8 @@ __all__ = [
     "ScheduleSpec",
     "ScheduleSummary",
     "ScheduleView",
+    "SharedBudgetPage",
+    "SharedBudgetView",
     "SharingLimit",
     "SharingSpec",
     "StartSpec",
@@ -295,6 +297,8 @@ class AuditEntryView(Answer):
             "webhook.rotate",
             "webhook.redeliver",
             "webhook.remove",
+            "budget.set",
+            "budget.remove",
             "schedule.create",
             "schedule.pause",
             "schedule.resume",
@@ -315,6 +319,38 @@ class AuditPage(Answer):
     """One page of changes, newest first."""
 
     entries: list[AuditEntryView] = Field(default_factory=list)
+    next_token: str | None = None
+
+
+class SharedBudgetView(Answer):
+    """A budget that runs share; its sums are those of the sweep's last look, in USD."""
+
+    created_at: datetime
+    held_back_usd: float
+    hourly_usd: float
+    max_usd: float
+    per: Open[Literal["month", "total"]]
+    spent_usd: float
+    status: Open[Literal["active", "used-up", "deleted"]]
+    tail_seconds: int
+    unpriced: int
+    updated_at: datetime
+    at: datetime | None = None
+    cluster: str | None = None
+    created_by: Person | None = None
+    ends_at: datetime | None = None
+    forecast_usd: float | None = None
+    label: str | None = None
+    name: str = ""
+    period: str = ""
+    stops_at: datetime | None = None
+    warn_at: list[float] = Field(default_factory=list)
+
+
+class SharedBudgetPage(Answer):
+    """One page of budgets, newest first."""
+
+    budgets: list[SharedBudgetView] = Field(default_factory=list)
     next_token: str | None = None
 
 
@@ -1368,6 +1404,8 @@ class WebhookSummary(Answer):
                 "cluster.failed",
                 "cluster.idle",
                 "cluster.deleted",
+                "budget.warned",
+                "budget.exhausted",
                 "webhook.disabled",
             ]
         ]
@@ -1415,6 +1453,8 @@ class WebhookWithSecret(Answer):
                 "cluster.failed",
                 "cluster.idle",
                 "cluster.deleted",
+                "budget.warned",
+                "budget.exhausted",
                 "webhook.disabled",
             ]
         ]
@@ -1475,6 +1515,8 @@ class WebhookView(Answer):
                 "cluster.failed",
                 "cluster.idle",
                 "cluster.deleted",
+                "budget.warned",
+                "budget.exhausted",
                 "webhook.disabled",
             ]
         ]

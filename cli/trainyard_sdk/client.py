@@ -281,6 +281,23 @@ class Client:
     def remove_webhook(self, webhook_id: str, *, reason: str | None = None) -> Json:
         return self._call("DELETE", f"/v1/webhooks/{_segment(webhook_id)}", {"reason": reason})
 
+    # Budgets that runs share
+
+    def budgets(self, *, at_most: int = 1000) -> list[Json]:
+        """Newest first."""
+        return self._all("/v1/budgets", "budgets", {}, at_most)
+
+    def budget(self, name: str) -> Json:
+        """What is spent, held back and to be expected."""
+        return self._call("GET", f"/v1/budgets/{_segment(name)}")
+
+    def set_budget(self, name: str, spec: Mapping[str, Any]) -> Json:
+        """Make it, or change it: label or cluster, maxUsd, per, warnAt, tailSeconds. For admins."""
+        return self._call("PUT", f"/v1/budgets/{_segment(name)}", body=spec)
+
+    def remove_budget(self, name: str, *, reason: str | None = None) -> Json:
+        return self._call("DELETE", f"/v1/budgets/{_segment(name)}", {"reason": reason})
+
     # People
 
     def whoami(self) -> Json:

@@ -237,6 +237,16 @@ def webhooks(story: Story, call: Calls) -> None:
     assert call("webhooks.remove_webhook", made.id).status == "Deleted"
 
 
+def budgets(story: Story, call: Calls) -> None:
+    spec = {"label": "team=vision", "maxUsd": 400.0}
+    made = call("budgets.set_budget", "vision", body=("TeamBudgetSpec", spec))
+    assert (made.status, made.max_usd, made.at) == ("active", 400.0, None)
+    story.sweep()
+    assert [one.name for one in call("budgets.list_budgets").budgets] == ["vision"]
+    assert call("budgets.get_budget", "vision").spent_usd == 0
+    assert call("budgets.remove_budget", "vision").status == "deleted"
+
+
 def filesystems(story: Story, call: Calls) -> None:
     call("filesystems.create_filesystem", body=("FilesystemSpec", filesystem_document()))
     lustre = story.world.lustre
@@ -267,7 +277,18 @@ def test_it_makes_every_call_and_understands_every_answer(generated: Path) -> No
     story = Story()
     call = Calls(story)
     tell: Callable[[Story, Calls], None]
-    stories = (runs, clusters, filesystems, uploads, teams, adopted, many, approvals, webhooks)
+    stories = (
+        runs,
+        clusters,
+        filesystems,
+        uploads,
+        teams,
+        adopted,
+        many,
+        approvals,
+        webhooks,
+        budgets,
+    )
     for tell in stories:
         tell(story, call)
     every = {

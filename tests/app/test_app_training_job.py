@@ -19,9 +19,12 @@ from trainyard.app.clusters.create_cluster import create_cluster
 from trainyard.app.facts.record_fact import Recorded, record_fact
 from trainyard.app.runs.cancel_run import cancel_run
 from trainyard.app.runs.dry_run import dry_run_cluster, dry_run_run
+from trainyard.app.runs.label_run import label_run
 from trainyard.app.runs.read_logs import read_logs
 from trainyard.app.runs.resume_run import resume_run
+from trainyard.app.runs.run_costs import costs_of
 from trainyard.app.runs.submit_run import submit_run
+from trainyard.app.runs.team_budgets import set_budget, shown_budget
 from trainyard.app.sweep import directories as sweeping
 from trainyard.app.sweep.sweep import sweep
 from trainyard.backends.training_job import exporting
@@ -36,6 +39,7 @@ from trainyard_contracts import places
 from trainyard_contracts.cluster_specs import read_cluster_spec
 from trainyard_contracts.files import CheckpointManifest, ManifestFile, WatchedSource
 from trainyard_contracts.specs import RunSpec
+from trainyard_contracts.team_budgets import TeamBudgetSpec
 
 IMAGE = "1.dkr.ecr.us-east-1.amazonaws.com/pytorch:1"
 SPEC = spec_fields(framework=None, image=IMAGE, channels=None)
@@ -854,3 +858,26 @@ def test_one_directory_is_looked_at_in_each_sweep_and_each_has_its_turn() -> Non
         world.clock.tick(60)
     assert len(seen) == 4
     assert set(seen) == {"a/run-1", "a/run-2", "b/run-3"}
+
+
+@pytest.mark.parametrize("whose", ["label", "cluster"])
+def test_a_budget_that_runs_share_counts_jobs_and_ends_them(story: JobStory, whose: str) -> None:
+    value = {"label": "team=vision", "cluster": story.cluster.name}[whose]
+    spec = TeamBudgetSpec.model_validate({whose: value, "maxUsd": 2.0, "tailSeconds": 60})
+    if whose == "label":
+        label_run(story.world.ports, story.run_id, {"team": "vision"}, version=None)
+    set_budget(story.world.ports, "b", spec)
+    story.steps()
+    for _ in range(45):
+        story.pass_time(60)
+        story.sweep()
+        if story.run.outcome is not None:
+            break
+    assert story.run.problem is not None
+    assert story.run.problem.code == "budget-exhausted"
+    account = shown_budget(story.world.ports, "b").account
+    assert account is not None
+    found = costs_of(story.world.ports, story.run_id).cost.usd
+    assert found is not None
+    assert account.spent_usd == pytest.approx(found, rel=0.01)
+    assert 1.7 < account.spent_usd < 2.0

@@ -24,6 +24,8 @@ OPERATIONS = {
     "POST /v1/schedules", "GET /v1/schedules", "GET /v1/schedules/{scheduleName}",
     "DELETE /v1/schedules/{scheduleName}", "POST /v1/schedules/{scheduleName}:pause",
     "POST /v1/schedules/{scheduleName}:resume",
+    "GET /v1/budgets", "GET /v1/budgets/{budgetName}", "PUT /v1/budgets/{budgetName}",
+    "DELETE /v1/budgets/{budgetName}",
     "POST /v1/webhooks", "GET /v1/webhooks", "GET /v1/webhooks/{webhookId}",
     "DELETE /v1/webhooks/{webhookId}", "POST /v1/webhooks/{webhookId}:rotate",
     "POST /v1/webhooks/{webhookId}:redeliver",

@@ -29,6 +29,7 @@ from trainyard.domain.notices import Notice, of_cluster, of_line
 from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Run, TimelineEntry, Wait
 from trainyard.domain.schedule_records import Schedule
 from trainyard.domain.states import BackendStatus, NodeState
+from trainyard.domain.team_budget_records import TeamBudget
 from trainyard.domain.turn_records import Turns
 from trainyard.domain.webhook_records import Delivery, Webhook
 from trainyard.domain.webhooks import Answer
@@ -588,6 +589,42 @@ class MemoryWebhooks:
 
     def dispatch(self, delivery: Delivery) -> None:
         self.dispatched.append((delivery.webhook_id, delivery.id))
+
+
+class MemoryTeamBudgets:
+    """The port `TeamBudgets`."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.stored: dict[str, TeamBudget] = {}
+        self.told: set[str] = set()
+        self.notices: dict[tuple[str, str], Notice] = {}
+
+    def create(self, budget: TeamBudget) -> TeamBudget:
+        return self.stored.setdefault(budget.name, budget)
+
+    def get(self, name: str) -> TeamBudget:
+        if name not in self.stored:
+            raise errors.BudgetNotFound.of(name)
+        return self.stored[name]
+
+    def put(self, budget: TeamBudget, notices: Sequence[Notice] = ()) -> TeamBudget:
+        if self.get(budget.name).version != budget.version:
+            raise errors.ConflictError(f"budget {budget.name} was changed in between.")
+        changed = budget.changed(version=budget.version + 1, updated_at=self._clock.now())
+        self.stored[budget.name] = read_stored(TeamBudget, changed.model_dump_json())
+        for notice in notices:
+            if notice.id not in self.told:
+                self.told.add(notice.id)
+                self.notices[(f"budget#{budget.name}", f"notice#{notice.id}")] = notice
+        return self.stored[budget.name]
+
+    def list(self, *, limit: int, token: str | None) -> Page[TeamBudget]:
+        found = [one for one in reversed(self.stored.values()) if one.status != "Deleted"]
+        return page(found, limit, token, "budgets")
+
+    def active(self) -> builtins.list[TeamBudget]:
+        return [budget for budget in self.stored.values() if budget.status == "Active"]
 
 
 class MemoryReceivers:
@@ -1173,6 +1210,7 @@ class World:
     clusters: MemoryClusters = field(init=False)
     arrays: MemoryArrays = field(init=False)
     approvals: MemoryApprovals = field(init=False)
+    team_budgets: MemoryTeamBudgets = field(init=False)
     webhooks: MemoryWebhooks = field(init=False)
     receivers: MemoryReceivers = field(default_factory=MemoryReceivers)
     turns: MemoryTurns = field(default_factory=MemoryTurns)
@@ -1200,7 +1238,10 @@ class World:
     def __post_init__(self) -> None:
         self.runs, self.clusters = MemoryRuns(self.clock), MemoryClusters(self.clock)
         self.webhooks = MemoryWebhooks(self.clock)
-        self.notices = MemoryNotices(self.runs, self.clusters, self.webhooks.notices)
+        self.team_budgets = MemoryTeamBudgets(self.clock)
+        self.notices = MemoryNotices(
+            self.runs, self.clusters, self.webhooks.notices, self.team_budgets.notices
+        )
         self.arrays = MemoryArrays(self.clock)
         self.approvals = MemoryApprovals(self.clock)
         self.schedules = MemorySchedules(self.clock)
@@ -1216,7 +1257,8 @@ class World:
             runs=wrap(self.runs), clusters=wrap(self.clusters), waits=wrap(self.waits),
             arrays=wrap(self.arrays), schedules=wrap(self.schedules), turns=wrap(self.turns),
             approvals=wrap(self.approvals),
-            webhooks=wrap(self.webhooks), receivers=self.receivers,
+            team_budgets=wrap(self.team_budgets), webhooks=wrap(self.webhooks),
+            receivers=self.receivers,
             scheduler=wrap(self.scheduler),
             filesystems=wrap(self.filesystems), audit=wrap(self.audit), lustre=wrap(self.lustre),
             networks=wrap(self.networks),

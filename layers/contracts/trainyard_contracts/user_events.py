@@ -26,6 +26,8 @@ UserEventType = Literal[
     "cluster.failed",
     "cluster.idle",
     "cluster.deleted",
+    "budget.warned",
+    "budget.exhausted",
     "webhook.disabled",
 ]
 
@@ -47,6 +49,8 @@ USER_EVENTS: dict[UserEventType, str] = {
     "cluster.idle": "nobody uses a cluster; half of `idleLimitSeconds` is over, and it is deleted "
     "at their end",
     "cluster.deleted": "a cluster is gone",
+    "budget.warned": "a part of a budget that runs share is spent, or a price in it is not known",
+    "budget.exhausted": "a budget that runs share is used up; they are stopped and saved",
     "webhook.disabled": "a receiver took nothing for a day, or wants nothing more",
 }
 
@@ -57,6 +61,8 @@ SEVERITIES: Final[dict[UserEventType, Severity]] = {
     "run.failed": "error",
     "cluster.failed": "error",
     "webhook.disabled": "error",
+    "budget.exhausted": "error",
+    "budget.warned": "warning",
     "run.budget": "warning",
     "cluster.idle": "warning",
     "approval.needed": "warning",
@@ -90,6 +96,14 @@ class ToldApproval(Lenient):
     id: str
 
 
+class ToldBudget(Lenient):
+    """The shared budget that an event is about; a run's own comes with the run."""
+
+    name: str
+    label: str = Field(default="", description="KEY=VALUE that its runs carry")
+    cluster: str = Field(default="", description="whose budget it is, if it is a cluster's")
+
+
 class ToldWebhook(Lenient):
     """The webhook that an event is about."""
 
@@ -106,4 +120,5 @@ class UserEvent(Lenient):
     run: ToldRun | None = None
     cluster: ToldCluster | None = None
     approval: ToldApproval | None = None
+    budget: ToldBudget | None = None
     webhook: ToldWebhook | None = None

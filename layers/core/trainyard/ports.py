@@ -24,6 +24,7 @@ from trainyard.domain.people import RolesOfPeople
 from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Run, TimelineEntry, Wait
 from trainyard.domain.schedule_records import Schedule
 from trainyard.domain.states import BackendStatus
+from trainyard.domain.team_budget_records import TeamBudget
 from trainyard.domain.turn_records import Turns as TurnsRecord
 from trainyard.domain.webhook_records import Delivery, Webhook
 from trainyard.domain.webhooks import Answer
@@ -314,6 +315,30 @@ class Approvals(Protocol):
 
     def pending(self) -> builtins.list[Approval]:
         """Every one that nobody decided and that this version can read."""
+        ...
+
+
+class TeamBudgets(Protocol):
+    """Budgets that runs share."""
+
+    def create(self, budget: TeamBudget) -> TeamBudget:
+        """Store it, or answer with the one that is there by its name."""
+        ...
+
+    def get(self, name: str) -> TeamBudget:
+        """Also one that is Deleted. Raises errors.BudgetNotFound, errors.RecordUnreadable."""
+        ...
+
+    def put(self, budget: TeamBudget, notices: Sequence[Notice] = ()) -> TeamBudget:
+        """As Runs.put; people hear of the notices if it is written, of each id once."""
+        ...
+
+    def list(self, *, limit: int, token: str | None) -> Page[TeamBudget]:
+        """As Runs.list, without those that are Deleted."""
+        ...
+
+    def active(self) -> builtins.list[TeamBudget]:
+        """Every one that is not Deleted and that this version can read."""
         ...
 
 
@@ -1185,6 +1210,7 @@ class Ports:
     approvals: Approvals
     schedules: Schedules
     scheduler: Scheduler
+    team_budgets: TeamBudgets
     webhooks: Webhooks
     receivers: Receivers
     clusters: Clusters

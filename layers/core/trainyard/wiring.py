@@ -107,6 +107,7 @@ def build(settings: Settings) -> Ports:
     from trainyard.aws.secrets import SecretKeys
     from trainyard.aws.sources import S3Sources
     from trainyard.aws.table import Table
+    from trainyard.aws.team_budgets import TableTeamBudgets
     from trainyard.aws.turns import TableTurns
     from trainyard.aws.uploads import S3Uploads
     from trainyard.aws.waits import TableWaits
@@ -127,6 +128,7 @@ def build(settings: Settings) -> Ports:
             settings.steps_function_arn,
             settings.schedules_role_arn,
         ),
+        team_budgets=TableTeamBudgets(table, clock),
         webhooks=TableWebhooks(table, clock, events, settings.event_bus_name),
         receivers=HttpsReceivers(loopback=_on_this_machine(settings.aws_endpoint)),
         clusters=TableClusters(table, clock),

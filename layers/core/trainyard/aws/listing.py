@@ -20,6 +20,7 @@ from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.listing import Wanted, matches
 from trainyard.domain.records import Cluster, Run
 from trainyard.domain.schedule_records import Schedule
+from trainyard.domain.team_budget_records import TeamBudget
 from trainyard.domain.webhook_records import Webhook
 from trainyard.ports import Page
 from trainyard_contracts.people import Person
@@ -38,7 +39,7 @@ _MOST_ENTRIES = 10_000
 #: Sorts after every stamp.
 _LAST = "~"
 
-M = TypeVar("M", Run, Cluster, Filesystem, RunArray, Schedule, Approval, Webhook)
+M = TypeVar("M", Run, Cluster, Filesystem, RunArray, Schedule, Approval, Webhook, TeamBudget)
 
 
 class Found(NamedTuple):

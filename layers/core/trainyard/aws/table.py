@@ -22,6 +22,8 @@
     webhook#<id>      webhook                    a receiver of events (doc, version)
     webhook#<id>      delivery#<id>              an event for it (doc, version), TTL 30 days
     webhook#<id>      notice#<notice id>         what people hear of it
+    budget#<name>     budget                     a budget that runs share (doc, version)
+    budget#<name>     notice#<notice id>         what people hear of it, once
     wait#<owner>      wait                       a machine's task token
     audit#<month>     <at>#<entry id>            who changed what, TTL
     audit-id#<id>     once                       makes the same entry id a no-op, TTL
@@ -40,6 +42,7 @@ The index has these keys:
     filesystem#<name> filesystems#active|deleted <created>#<name>
     webhook#<id>      webhooks#here|deleted      <created>#<id>
     webhook#<id>      deliveries#<id>            <due>#<delivery id>, while it waits for a try
+    budget#<name>     budgets#here|deleted       <created>#<name>
     wait#<owner>      waits                      <owner>
     slack#run-<id>    slack-threads              <shown>#<id>, while it is open
     (any notice)      notices                    <at>#<notice id>, until it is sent

@@ -21,6 +21,7 @@ Act = Literal[
     "filesystem.transfer", "run.delete-directory", "array.submit", "array.cancel",
     "approval.approve", "approval.deny",
     "webhook.add", "webhook.rotate", "webhook.redeliver", "webhook.remove",
+    "budget.set", "budget.remove",
     "schedule.create", "schedule.pause", "schedule.resume", "schedule.delete",
     "slack.refused",
 ]  # fmt: skip

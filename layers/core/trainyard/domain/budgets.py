@@ -12,7 +12,6 @@ from trainyard.domain.facts import Book, PriceInForce
 from trainyard.domain.problems import problem
 from trainyard.domain.records import Run
 from trainyard_contracts.events import ExportFinished, Fact
-from trainyard_contracts.specs import BudgetSpec
 
 #: A budget below so many times the tail's price is refused: it would hardly train.
 LEAST_TAILS = 2
@@ -58,18 +57,18 @@ def account(run: Run, facts: list[Fact], now: datetime) -> Account | None:
     found = costs.within(costs.in_force(run, costs.spells(run, facts, now)), opened)
     spent = sum(spell.usd or 0.0 for spell in found)
     going = bool(found) and not found[-1].ended
-    tail = hourly * tail_seconds(run, facts, budget) / HOUR
+    tail = hourly * tail_seconds(run, facts, budget.tail_seconds) / HOUR
     return Account(spent, hourly if going else 0.0, tail, budget.max_usd)
 
 
-def tail_seconds(run: Run, facts: list[Fact], budget: BudgetSpec) -> float:
+def tail_seconds(run: Run, facts: list[Fact], asked: int) -> float:
     """For how long it is held back: as asked for, or longer if an export of the run's took long."""
     export = run.export
     if export is None or export.final:
-        return budget.tail_seconds
+        return asked
     ends = [fact for fact in Book(facts).of(ExportFinished) if fact.export_id == export.id]
     took = max(((fact.at - export.requested_at).total_seconds() for fact in ends), default=0.0)
-    return max(float(budget.tail_seconds), took * MEASURED_TIMES)
+    return max(float(asked), took * MEASURED_TIMES)
 
 
 def keep(draft: Draft) -> None:

@@ -171,6 +171,15 @@ class WebhookNotFound(NotFound):
         return cls(f"'{webhook_id[:100]}' is not the id of a webhook.")
 
 
+class BudgetNotFound(NotFound):
+    title = "There is no such budget"
+    next_step = "List budgets with GET /v1/budgets or 'trainyard budget ls'."
+
+    @classmethod
+    def of(cls, name: str) -> BudgetNotFound:
+        return cls(f"No budget is named '{name[:100]}'.")
+
+
 class DeliveryNotFound(NotFound):
     title = "The webhook has no such delivery"
     next_step = (
@@ -249,6 +258,14 @@ class TooManyWebhooks(WrongState):
     @classmethod
     def of(cls, most: int) -> TooManyWebhooks:
         return cls(f"There are {most} already, those that are Disabled included.")
+
+
+class BudgetUsedUp(WrongState):
+    """A budget that runs share has too little left; it may have more later."""
+
+    code = "budget-used-up"
+    title = "A budget that it would share is used up"
+    next_step = "Wait until its period ends, or ask an admin to raise it: trainyard budget set."
 
 
 class PreconditionFailed(ConflictError):
@@ -422,4 +439,5 @@ CODES: frozenset[str] = frozenset({
     "method-not-allowed", "not-allowed", "upload-incomplete", "internal",
     "filesystem-not-found", "filesystem-exists", "filesystem-in-use",
     "filesystem-holds-only-copy", "precondition-failed", "run-ambiguous",
+    "budget-used-up",
 })  # fmt: skip

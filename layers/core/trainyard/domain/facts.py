@@ -174,6 +174,14 @@ class CancelRequested(Fact):
     reason: str = ""
 
 
+class TeamBudgetSpent(Fact):
+    """A budget that several runs share is used up, and this life of the run counts for it."""
+
+    life: int
+    budget: str
+    reason: str
+
+
 class ExportRequested(Fact):
     """A person wants an export of what this life has so far."""
 
@@ -209,6 +217,7 @@ class IdleAndSilent(Fact):
 OWN: tuple[type[Fact], ...] = (
     ClusterFailed, CapacityTried, CapacityRefused, ClusterDeleted, ClusterLost, ClusterState,
     ClusterEvent, LifecycleFailed, NodeHealth, CancelRequested, ExportRequested, ResumeRequested,
+    TeamBudgetSpent,
     UnsavedRun, SavedRun, IdleAndSilent, JobStage, JobEnded, ArchiveEnded, PriceInForce, TryGone,
 )  # fmt: skip
 #: Those that say of which attempt they are, and of which run.

@@ -331,5 +331,6 @@ KINDS: dict[type[Fact], Kind] = {
     ),
     facts.CancelRequested: _kind(_cancelled, "cluster", "outcome", "export"),
     facts.ExportRequested: _kind(lambda fact: f"{who(fact.by)} asked for an export.", "outcome"),
+    facts.TeamBudgetSpent: _kind(lambda fact: fact.reason, "cluster", "outcome", "export"),
     facts.ResumeRequested: _kind(lambda fact: f"{who(fact.by)} resumed the run."),
 }

@@ -12,6 +12,7 @@ from trainyard.domain.array_records import RunArray
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.records import Cluster, Run
 from trainyard.domain.schedule_records import Schedule
+from trainyard.domain.team_budget_records import TeamBudget
 from trainyard.domain.webhook_records import Webhook
 from trainyard_contracts.people import Person
 
@@ -79,7 +80,7 @@ EVERYTHING = Wanted()
 
 
 #: What lists are of.
-Listed = Run | Cluster | Filesystem | RunArray | Schedule | Approval | Webhook
+Listed = Run | Cluster | Filesystem | RunArray | Schedule | Approval | Webhook | TeamBudget
 
 
 def matches(wanted: Wanted, record: Listed) -> bool:

@@ -29,6 +29,8 @@ _HAPPENED: dict[UserEventType, str] = {
     "cluster.failed": "failed",
     "cluster.idle": "is idle and will be deleted",
     "cluster.deleted": "was deleted",
+    "budget.warned": "spends its sum",
+    "budget.exhausted": "is used up",
     "webhook.disabled": "was disabled",
 }
 _TYPES: dict[str, UserEventType] = {name: name for name in get_args(UserEventType)}
@@ -68,6 +70,8 @@ def _name(event: UserEvent) -> str:
         return event.run.name or event.run.id
     if event.cluster:
         return event.cluster.name
+    if event.budget:
+        return f"Budget {event.budget.name}"
     return f"Webhook {event.webhook.id}" if event.webhook else "Trainyard"
 
 

@@ -44,6 +44,7 @@ class Notice(Record):
     attempt: int | None = None
     approval_id: str = ""
     webhook_id: str = ""
+    budget_name: str = ""
 
 
 def of_line(run_id: str, line: TimelineEntry) -> Notice | None:

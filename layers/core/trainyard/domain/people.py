@@ -131,6 +131,19 @@ def refusal_to_prefer(roles: RolesOfPeople, person: Person, priority: int) -> Fo
     )
 
 
+def refusal_to_budget(roles: RolesOfPeople, person: Person) -> Forbidden | None:
+    """Why the person may not change a budget that runs share; None if they may."""
+    role = roles.of(person)
+    if role == "admin":
+        return None
+    if role == "member":
+        return Forbidden(
+            f"{person.name} ({person.arn}) may not change budgets that runs share: admins do.",
+            next_step="Ask an admin of the stack.",
+        )
+    return _too_little(person, role)
+
+
 def _too_little(person: Person, role: Role | None) -> Forbidden:
     if role == "viewer":
         return Forbidden(

@@ -95,9 +95,10 @@ TEXTS: dict[str, tuple[str, str]] = {
         f"limits.maxDurationSeconds: {_ANEW}",
     ),
     "budget-exhausted": (
-        "The run's budget is used up",
-        "What it has is exported. Let it go on for the same sum again with trainyard run resume "
-        f"RUN, or raise budget.maxUsd: {_ANEW}",
+        "The run's budget is used up, or one that it shares",
+        "What it has is exported. Let it go on with trainyard run resume RUN: for the same sum "
+        "again, or, if it shares the budget, when that has a new period or an admin has raised it "
+        f"(trainyard budget set). Or raise budget.maxUsd: {_ANEW}",
     ),
     "job-time-exceeded": (
         "The training job reached its own longest duration",

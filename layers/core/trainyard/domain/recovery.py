@@ -8,7 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from trainyard.domain import approvals, budgets, causes, chains, closing, nodes, turns, ways
+from trainyard.domain import (
+    approvals,
+    budgets,
+    causes,
+    chains,
+    closing,
+    nodes,
+    team_budgets,
+    turns,
+    ways,
+)
 from trainyard.domain.approval_records import Approval
 from trainyard.domain.capacity import next_try
 from trainyard.domain.clusters import without_slurm
@@ -68,6 +78,8 @@ def decide(
     observe(draft)
     if draft.run.outcome is None:
         _cancelled(draft)
+    if draft.run.outcome is None:
+        team_budgets.keep_shared(draft)
     if draft.run.outcome is None and approvals.still_waits(draft, approval):
         return draft.freeze("wait")
     if draft.run.outcome is None and chains.still_waits(draft, parents):

@@ -16,6 +16,7 @@ from trainyard.domain.errors import MethodNotAllowed, NotFound, TrainyardError
 from trainyard.http import (
     approvals,
     arrays,
+    budgets,
     clusters,
     costs,
     filesystems,
@@ -54,6 +55,7 @@ class Api:
         for resource in (
             people,
             costs,
+            budgets,
             approvals,
             runs,
             arrays,

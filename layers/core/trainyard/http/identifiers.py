@@ -11,6 +11,7 @@ from trainyard.app.runs.find_run import LATEST, find_run
 from trainyard.domain.errors import (
     ApprovalNotFound,
     ArrayNotFound,
+    BudgetNotFound,
     ClusterNotFound,
     FieldError,
     FilesystemNotFound,
@@ -35,6 +36,7 @@ RunPath = Annotated[
 ArrayPath = Annotated[str, Path(alias="arrayId", description="arr-<ulid>")]
 ApprovalPath = Annotated[str, Path(alias="approvalId", description="apr-<ulid>-<number>")]
 ClusterPath = Annotated[str, Path(alias="clusterName")]
+BudgetPath = Annotated[str, Path(alias="budgetName")]
 SchedulePath = Annotated[str, Path(alias="scheduleName")]
 WebhookPath = Annotated[str, Path(alias="webhookId", description="wh-<26 characters>")]
 FilesystemPath = Annotated[str, Path(alias="filesystemName")]
@@ -114,6 +116,15 @@ def cluster_name(value: str) -> str:
     """Raises ClusterNotFound for a text that cannot be a cluster's name."""
     if len(value) > 63 or not _NAME.fullmatch(value):
         raise ClusterNotFound.of(value)
+    return value
+
+
+def budget_name(value: str) -> str:
+    """Raises BudgetNotFound for a text that cannot be a budget's name."""
+    if ":" in value:
+        raise MethodNotAllowed(f"'{value[:100]}' names an action; actions are sent with POST.")
+    if len(value) > 63 or not _NAME.fullmatch(value):
+        raise BudgetNotFound.of(value)
     return value
 
 

@@ -32,6 +32,7 @@ TAGS = {
     "webhooks": "Receivers of events by Standard Webhooks",
     "schedules": "Runs that are submitted again and again, by a clock",
     "costs": "What runs and clusters have cost, and what for",
+    "budgets": "What runs of a label, or a cluster, may cost together",
     "people": "Who may change what, and who changed what",
     "uploads": "Directories that runs have as their working directory or data",
 }

@@ -36,6 +36,7 @@ from trainyard.app.runs.schedules import (
 )
 from trainyard.app.runs.submit_array import submit_array
 from trainyard.app.runs.submit_run import submit_run
+from trainyard.app.runs.team_budgets import remove_budget, set_budget
 from trainyard.app.runs.uploads import request_upload
 from trainyard.app.webhooks.manage import (
     add_webhook,
@@ -53,12 +54,14 @@ from trainyard.domain.people import (
     Role,
     Thing,
     refusal,
+    refusal_to_budget,
     refusal_to_own,
     refusal_to_prefer,
     refusal_to_read,
 )
 from trainyard.domain.records import Cluster, Run
 from trainyard.domain.schedule_records import Schedule
+from trainyard.domain.team_budget_records import TeamBudget
 from trainyard.domain.webhook_records import Delivery, Webhook
 from trainyard.ports import BatchResult, Ports
 from trainyard_contracts.adopting import AdoptSpec
@@ -69,6 +72,7 @@ from trainyard_contracts.people import Person
 from trainyard_contracts.schedules import ScheduleSpec
 from trainyard_contracts.sharing import SharingSpec
 from trainyard_contracts.specs import RunSpec
+from trainyard_contracts.team_budgets import TeamBudgetSpec
 from trainyard_contracts.trees import Upload, UploadSpec
 from trainyard_contracts.webhooks import WebhookSpec
 
@@ -254,6 +258,24 @@ class OnBehalf:
 
     def _schedule(self, name: str) -> Schedule:
         return self._ports.schedules.get(name)
+
+    # Budgets that runs share
+
+    def set_budget(self, name: str, spec: TeamBudgetSpec) -> TeamBudget:
+        return self._as_admin(
+            "budget.set", name, lambda: set_budget(self._ports, name, spec, by=self._by)
+        )
+
+    def remove_budget(self, name: str, *, reason: str = "") -> TeamBudget:
+        return self._as_admin(
+            "budget.remove", name, lambda: remove_budget(self._ports, name), reason
+        )
+
+    def _as_admin(
+        self, what: Act, name: str, act: Callable[[], TeamBudget], reason: str = ""
+    ) -> TeamBudget:
+        refused = refusal_to_budget(self._ports.config.roles, self._by)
+        return self._audited(self._entry(what, f"budget/{name}", reason), refused, act)
 
     # Webhooks
 

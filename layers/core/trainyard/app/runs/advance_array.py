@@ -12,9 +12,10 @@ from trainyard.app.clusters.create_cluster import create_cluster
 from trainyard.app.clusters.delete_cluster import delete_cluster
 from trainyard.app.runs.cancel_run import cancel_run
 from trainyard.app.runs.submit_run import check_cluster, new_run, start_run
+from trainyard.app.runs.team_budgets import check_shared
 from trainyard.domain import arrays, chains, names
 from trainyard.domain.array_records import RunArray
-from trainyard.domain.errors import ConflictError, RunNotFound, TrainyardError
+from trainyard.domain.errors import BudgetUsedUp, ConflictError, RunNotFound, TrainyardError
 from trainyard.domain.records import ArrayMember, Run
 from trainyard.domain.words import who
 from trainyard.ports import Ports
@@ -23,6 +24,8 @@ from trainyard_contracts.specs import ClusterRef, RunSpec
 
 #: The record is written by each member's end, perhaps by many at once.
 _TRIES = 8
+#: How the reason begins while members wait for a budget.
+_WAITS = "Waiting: "
 
 
 def advance_array(ports: Ports, array_id: str) -> RunArray:
@@ -115,6 +118,12 @@ def _begin(ports: Ports, array: RunArray, index: int) -> bool:
     try:
         if spec.cluster.name is not None:  # one of its own was looked at when the array came
             check_cluster(ports, spec)
+        else:
+            check_shared(ports, spec, None)
+    except BudgetUsedUp as waits:  # it stays active without a run, which a later look makes
+        reason = f"{_WAITS}{waits.detail}"[:1000]
+        _changed(ports, array, lambda one: one.changed(reason=reason))
+        return True
     except TrainyardError as refused:
         if refused.retryable:
             raise
@@ -132,6 +141,8 @@ def _begin(ports: Ports, array: RunArray, index: int) -> bool:
         array=ArrayMember(id=array.id, index=index),
     )
     start_run(ports, ports.runs.create(run, idempotency_key=None, body_hash=""))
+    if array.reason.startswith(_WAITS):
+        _changed(ports, array, lambda one: one.changed(reason=""))
     return True
 
 

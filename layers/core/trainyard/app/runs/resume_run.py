@@ -5,8 +5,10 @@ from __future__ import annotations
 from trainyard.app.clusters.cluster_use import resting, stays_stopped
 from trainyard.app.facts.situation import cluster_of, silent_since
 from trainyard.app.runs.approvals import asked_of
+from trainyard.app.runs.budgets import hourly_of
 from trainyard.app.runs.read_sync import latest_sync
 from trainyard.app.runs.submit_run import body_hash, start_run
+from trainyard.app.runs.team_budgets import check_begins
 from trainyard.domain.advice import another_cluster, copied, submitted
 from trainyard.domain.errors import (
     FieldError,
@@ -52,6 +54,7 @@ def resume_run(
         run = _moved(run, filesystem)
         _check_gone(ports, run)
     _check_checkpoints(ports, run)
+    check_begins(ports, run.spec, run.labels, run.cluster_name, lambda: hourly_of(ports, run.spec))
     now = ports.clock.now()
     words = f"{who(by)} resumed the run."
     opened = _below_its_cluster(reopened(run, now, outcome=None, reason=words))

@@ -21,6 +21,7 @@ from trainyard.app.runs.approvals import asked_of
 from trainyard.app.runs.budgets import check_budget, hourly_of
 from trainyard.app.runs.inputs import check_inputs
 from trainyard.app.runs.start_from import check_start
+from trainyard.app.runs.team_budgets import check_shared, counting
 from trainyard.app.runs.uploads import check_code
 from trainyard.domain import names, results
 from trainyard.domain.capacity import next_try
@@ -143,7 +144,7 @@ def new_run(
         cluster_name=name,
         objects_prefix=places.run_prefix(places.runs_prefix(name), run_id),
         owns_cluster=cluster is not None,
-        hourly_usd=hourly_of(ports, spec) if spec.budget is not None else None,
+        hourly_usd=hourly_of(ports, spec) if _bounded(ports, spec, name) else None,
         code=code,
         start_from=start,
         data=data,
@@ -153,6 +154,11 @@ def new_run(
         reason="Accepted; its state machine starts.",
         warnings=[*results.warnings(spec), *_of_its_cluster(ports, spec)],
     )
+
+
+def _bounded(ports: Ports, spec: RunSpec, cluster_name: str) -> bool:
+    """Whether a budget bounds it, its own or one that it shares."""
+    return spec.budget is not None or bool(counting(ports, spec.labels, cluster_name))
 
 
 def _of_its_cluster(ports: Ports, spec: RunSpec) -> list[str]:
@@ -199,6 +205,7 @@ def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
             check_reached(ports, one, prefix)
             _check_job(ports, one, prefix)
         check_budget(ports, spec, None)
+        check_shared(ports, spec, None)
         return None
     assert spec.cluster.name is not None
     try:
@@ -222,6 +229,7 @@ def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
         raise WrongState(rests[0], next_step=f"{rests[1]}.")
     _check_fit(cluster, spec)
     check_budget(ports, spec, cluster)
+    check_shared(ports, spec, cluster)
     return cluster
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from trainyard.app.sweep.swept import Swept
 from trainyard.app.webhooks.deliver import enqueue
 from trainyard.domain.errors import (
+    BudgetNotFound,
     ClusterNotFound,
     RecordUnreadable,
     RunNotFound,
@@ -22,6 +23,7 @@ from trainyard.domain.webhook_records import Webhook
 from trainyard.ports import Ports, UnsentNotice
 from trainyard_contracts.user_events import (
     ToldApproval,
+    ToldBudget,
     ToldCluster,
     ToldRun,
     ToldWebhook,
@@ -72,6 +74,7 @@ def event_of(ports: Ports, notice: Notice) -> UserEvent:
         run=_run(ports, notice) if notice.run_id else None,
         cluster=_cluster(ports, notice.cluster_name) if notice.cluster_name else None,
         approval=ToldApproval(id=notice.approval_id) if notice.approval_id else None,
+        budget=_budget(ports, notice.budget_name) if notice.budget_name else None,
         webhook=ToldWebhook(id=notice.webhook_id) if notice.webhook_id else None,
     )
 
@@ -99,3 +102,11 @@ def _cluster(ports: Ports, name: str) -> ToldCluster:
         return ToldCluster(name=name, run=ports.clusters.get(name).owner_run or "")
     except (ClusterNotFound, RecordUnreadable):
         return ToldCluster(name=name)
+
+
+def _budget(ports: Ports, name: str) -> ToldBudget:
+    try:
+        spec = ports.team_budgets.get(name).spec
+    except (BudgetNotFound, RecordUnreadable):
+        return ToldBudget(name=name)
+    return ToldBudget(name=name, label=spec.label or "", cluster=spec.cluster or "")

@@ -39,6 +39,7 @@ from trainyard.app.sweep.notices import Unsent, notice_step, unsent_notices
 from trainyard.app.sweep.orphans import REMEDY, Suspect, suspects
 from trainyard.app.sweep.schedules import schedule_step, stored_schedules
 from trainyard.app.sweep.swept import Swept
+from trainyard.app.sweep.team_budgets import Watched, team_budget_step, watched_budgets
 from trainyard.app.sweep.turns import turns_step
 from trainyard.app.sweep.webhooks import delivery_step, due_deliveries
 from trainyard.domain import idle, names, teardown
@@ -163,7 +164,8 @@ def _name(
     | Schedule
     | Approval
     | Unsent
-    | Delivery,
+    | Delivery
+    | Watched,
 ) -> str:
     if isinstance(item, Unsent):
         return item.notice.notice.id
@@ -603,6 +605,7 @@ QUICK: tuple[Duty, ...] = (
     (_clusters, idle_cluster),
     (_clusters, overdue_teardown),
     (_clusters, turns_step),
+    (watched_budgets, team_budget_step),
     (pending_approvals, approval_step),
     (active_arrays, array_step),
     (stored_schedules, schedule_step),

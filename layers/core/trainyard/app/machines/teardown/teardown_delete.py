@@ -53,7 +53,7 @@ def _why(cluster: Cluster) -> str:
         return f"{cluster.deleted_by.name} asked for it."
     if cluster.owner_run is not None:
         return f"Run {cluster.owner_run} needs it no more."
-    return "Its idle time is over, or it failed, or an older version kept who asked."
+    return "Its idle time or its budget is over, or it failed, or an older version kept who asked."
 
 
 def _tell_refusal(
