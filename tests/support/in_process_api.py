@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import parse_qsl
@@ -29,15 +30,23 @@ Trouble = Exception | httpx.Response
 
 
 class InProcess(httpx.BaseTransport):
-    """Each look at a run lets its story go on by one act, until none is left."""
+    """Each look at a run lets its story go on by one act, until none is left.
+
+    One request at a time: the world of a story knows one process.
+    """
 
     def __init__(self, world: World, acts: Iterator[Callable[[], object]] = iter(())) -> None:
         self._api = http_events.Client(Api(lambda: world.ports))
         self._acts = acts
         self.troubles: list[Trouble] = []
         self.seen: list[str] = []
+        self._lock = threading.Lock()
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
+        with self._lock:
+            return self._answered(request)
+
+    def _answered(self, request: httpx.Request) -> httpx.Response:
         path = request.url.path
         self.seen.append(f"{request.method} {path}")
         if self.troubles:
