@@ -33,7 +33,7 @@ _LOOK_SECONDS = 2.0
 CLAIMS = (
     "Succeeded",
     "is lost",
-    "the node is replaced",
+    "another node is to take its place",
     "trained on after",
     "Cost: ",
     "Useful: ",

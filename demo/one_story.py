@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import yaml
 from playwright.sync_api import Page
-from tests.support.console_browser import chromium, known, served
+from tests.support.console_browser import chromium, known, picture, served
 
 from demo.cloud import REPOSITORY, LocalCloud, node_of
 from demo.measure import attempt
@@ -30,7 +30,7 @@ from trainyard_local.slack.transcript import message_lines, transcript
 from trainyard_local.slack.workspace import Workspace
 
 ALICE, BOB = "U0ALICE", "U0BOB"
-#: The bound of the fault's reason, in the thread and on the page.
+#: The bound of news in the thread and on the page, above all of the reason of the fault.
 WITHIN_SECONDS = 5.0
 #: A form opens within what Slack gives.
 FORM_SECONDS = 3.0
@@ -68,8 +68,7 @@ class Recorder:
             raise Untrue(f"{what}: {seconds:.2f} s, and {within:g} s is the bound")
 
     def picture(self, page: Page, name: str) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=self.folder / f"{name}.png")
+        picture(page, self.folder / f"{name}.webp")
 
     def write(self, name: str, text: str) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -243,7 +242,7 @@ def _approved(scene: Scene) -> None:
     """Bob approves it, and Alice cannot"""
     record, words = scene.record, "story waits for an approval"
     asked, seconds = scene.until("an approval", lambda: scene.reply(words))
-    record.took("the run's thread asks for one, with buttons", seconds)
+    record.took("the run's thread asks for one, with buttons", seconds, WITHIN_SECONDS)
     scene.page.goto(f"{scene.origin}/runs/{scene.run}")
     scene.page.locator("main header .status").wait_for()
     scene.record.picture(scene.page, "1-waits-for-people")
@@ -252,7 +251,7 @@ def _approved(scene: Scene) -> None:
     record.took("Alice clicks Approve and is refused: she asked for it", seconds)
     his = scene.click(asked, "Approve", BOB)
     _, seconds = scene.after(his, "bob's word", lambda: scene.reply("Approved by bob"))
-    record.took("Bob clicks Approve; the reply says so to all", seconds)
+    record.took("Bob clicks Approve; the reply says so to all", seconds, WITHIN_SECONDS)
 
 
 def _trains(scene: Scene) -> None:
@@ -262,9 +261,9 @@ def _trains(scene: Scene) -> None:
     record.took("a cluster is made for it, and its first step is done", seconds)
     status = scene.page.locator("main header .status")
     _, seconds = scene.until("on the page", lambda: status.inner_text() == "Running")
-    record.took("the page says Running", seconds)
+    record.took("the page says Running", seconds, WITHIN_SECONDS)
     _, seconds = scene.until("in Slack", lambda: _parent(scene, "story: Running"))
-    record.took("the message in Slack says Running", seconds)
+    record.took("the message in Slack says Running", seconds, WITHIN_SECONDS)
     _, seconds = scene.until("checkpoints", lambda: _whole(scene) >= CHECKPOINTS, 0.25)
     record.took(f"{len(api.checkpoints(scene.run))} checkpoints are whole and verified", seconds)
     record.picture(scene.page, "2-trains")
@@ -323,7 +322,7 @@ def _ends(scene: Scene) -> None:
     _, seconds = scene.until("its end", lambda: _over(scene), 0.25)
     record.took("everything is trained and exported, and the cluster is deleted", seconds)
     end, seconds = scene.until("the bill", lambda: scene.reply("story succeeded"))
-    record.took("the bill is in the thread", seconds, WITHIN_SECONDS)
+    record.took("the bill is in the thread by then", seconds, WITHIN_SECONDS)
     status = scene.page.locator("main header .status")
     _, seconds = scene.until("on the page", lambda: status.inner_text() == "Succeeded")
     record.took("the page says Succeeded", seconds)

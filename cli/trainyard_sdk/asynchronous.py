@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -34,6 +36,7 @@ from .following import (
     PATIENCE_SECONDS,
     POLL_SECONDS,
     Which,
+    back_to,
     cluster_settled,
     log_lines,
     run_ended,
@@ -46,6 +49,16 @@ from .submitting import Spec
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+async def _apart(call: Callable[P, R], *given: P.args, **named: P.kwargs) -> R:
+    """In a thread of its own: those of asyncio are few, and this may take hours."""
+    own = ThreadPoolExecutor(1, thread_name_prefix="trainyard")
+    try:
+        asked = partial(call, *given, **named)
+        return await asyncio.get_running_loop().run_in_executor(own, asked)
+    finally:
+        own.shutdown(wait=False)
 
 
 class AsyncRun(RunState):
@@ -63,7 +76,11 @@ class AsyncRun(RunState):
         return await self._done(self._run.refresh)
 
     async def wait(self, timeout: float | None = None, *, check: bool = True) -> AsyncRun:
-        self.view = await async_finished(run_ended(self._client, self.id, self._pace, timeout))
+        try:
+            self.view = await async_finished(run_ended(self._client, self.id, self._pace, timeout))
+        except asyncio.CancelledError as cancelled:  # at Ctrl-C asyncio shows it with its notes
+            cancelled.add_note(back_to(self.id))
+            raise
         if check:
             self.checked()
         return self
@@ -102,7 +119,7 @@ class AsyncRun(RunState):
         """Cancelled, it ends at once; the same again brings only the rest."""
         stop = threading.Event()
         try:
-            return await asyncio.to_thread(
+            return await _apart(
                 downloads.download,
                 self._client,
                 self.id,
@@ -112,7 +129,7 @@ class AsyncRun(RunState):
                 told=lambda _done, _total: None,
                 stop=stop,
             )
-        finally:  # asyncio ends only when its threads do
+        finally:
             stop.set()
 
     async def cancel(self) -> AsyncRun:
@@ -150,11 +167,11 @@ class AsyncCluster(ClusterState):
     async def stop(self, *, force: bool = False) -> AsyncCluster:
         return await self._done(self._cluster.stop, force=force)
 
-    async def keep(self) -> AsyncCluster:
-        return await self._done(self._cluster.keep)
-
     async def start(self) -> AsyncCluster:
         return await self._done(self._cluster.start)
+
+    async def keep(self) -> AsyncCluster:
+        return await self._done(self._cluster.keep)
 
     async def delete(self, *, force: bool = False) -> AsyncCluster:
         return await self._done(self._cluster.delete, force=force)
@@ -185,10 +202,10 @@ class AsyncTrainyard:
     async def submit(self, spec: Spec, *, idempotency_key: str | None = None) -> AsyncRun:
         """Cancelled meanwhile, it may have submitted: with a key the same call finds the run."""
         submit = self._trainyard.submit
-        return AsyncRun(await asyncio.to_thread(submit, spec, idempotency_key=idempotency_key))
+        return AsyncRun(await _apart(submit, spec, idempotency_key=idempotency_key))
 
     async def plan(self, spec: Spec) -> PlanView:
-        return await asyncio.to_thread(self._trainyard.plan, spec)
+        return await _apart(self._trainyard.plan, spec)
 
     async def run(self, run_id: str) -> AsyncRun:
         return AsyncRun(await asyncio.to_thread(self._trainyard.run, run_id))
@@ -229,7 +246,7 @@ class AsyncTrainyard:
         self,
         url: str,
         *,
-        types: Sequence[str] = (),
+        types: str | Sequence[str] = (),
         labels: Mapping[str, str] | None = None,
         description: str = "",
         idempotency_key: str | None = None,

@@ -631,6 +631,13 @@ class Client:
     ) -> httpx.Response:
         try:
             return self._http.request(method, url, content=content, headers=dict(headers))
+        except httpx.InvalidURL as error:
+            raise InvalidInput(
+                "The request cannot be sent",
+                f"{method}: what it asks for is longer than an address may be ({len(url)} "
+                "characters), or no address",
+                "Ask for less: shorter texts, fewer values",
+            ) from error
         except httpx.TransportError as error:
             hint = (
                 "Is it running? trainyard local status"
@@ -682,12 +689,33 @@ def _query(given: Mapping[str, Any]) -> str:
         for one in (value if isinstance(value, (list, tuple)) else [value])
         if one is not None
     ]
+    for _, text in texts:
+        _check_text(text)
     return "?" + urlencode(texts, quote_via=quote) if texts else ""
 
 
 def _segment(text: str) -> str:
-    """One path segment; whatever a caller puts in stays one segment."""
+    """One path segment; whatever a caller puts in stays one segment. Raises InvalidInput."""
+    if text in ("", ".", ".."):
+        raise InvalidInput(
+            "There is nothing of that name",
+            f"'{text}' is no name and no id: in an address it means another place",
+            "Give the whole name, or the id, as a list shows it",
+        )
+    _check_text(text)
     return quote(text, safe="")
+
+
+def _check_text(text: str) -> None:
+    """Raises InvalidInput for half of a character, as bytes that are no UTF-8 come in."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(
+            "The request cannot be sent",
+            f"{text[:200]!a} is no text: it has bytes that are no UTF-8, or half of a character",
+            "Write it again, in UTF-8",
+        ) from None
 
 
 def _pause(attempt: int, retry_after: str | None) -> float:

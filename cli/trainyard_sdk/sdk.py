@@ -107,7 +107,7 @@ class Trainyard:
         self,
         url: str,
         *,
-        types: Sequence[str] = (),
+        types: str | Sequence[str] = (),
         labels: Mapping[str, str] | None = None,
         description: str = "",
         idempotency_key: str | None = None,
@@ -119,7 +119,7 @@ class Trainyard:
         """
         spec = {
             "url": url,
-            "types": list(types),
+            "types": [types] if isinstance(types, str) else list(types),
             "labels": dict(labels or {}),
             "description": description,
         }

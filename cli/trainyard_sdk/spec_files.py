@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -108,6 +109,12 @@ def spec_in(text: str, path: str, kind: Kind | None = None) -> dict[str, Any]:
             f"{path}: {error}",
             "Put dates and the like in quotes",
         ) from error
+    if (field := _no_number(document)) is not None:
+        raise InvalidInput(
+            "The spec has a number that is none",
+            f"{path}: {field}: must be a finite number, not .nan or .inf",
+            "Give a number, or leave the field out",
+        )
     # The other kind's file is a common slip, and its fields would be refused one by one.
     of_a_cluster = bool({"instanceGroups", "queues"} & set(document))
     if kind == "run" and of_a_cluster and "job" not in document:
@@ -189,6 +196,17 @@ def _written_out(value: Any, known: dict[int, int]) -> int:
         inner = list(value.values()) if isinstance(value, dict) else value
         known[id(value)] = 1 + sum(_written_out(one, known) for one in inner)
     return known[id(value)]
+
+
+def _no_number(value: Any, path: str = "") -> str | None:
+    """The first field with .nan or .inf, which JSON does not know."""
+    if isinstance(value, float):
+        return None if math.isfinite(value) else path
+    if not isinstance(value, (dict, list)):
+        return None
+    pairs = value.items() if isinstance(value, dict) else enumerate(value)
+    found = (_no_number(one, f"{path}.{name}" if path else str(name)) for name, one in pairs)
+    return next((one for one in found if one is not None), None)
 
 
 def _words(error: OSError | UnicodeDecodeError) -> str:

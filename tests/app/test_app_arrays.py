@@ -21,6 +21,12 @@ from trainyard.domain.errors import (
     IdempotencyConflict,
 )
 from trainyard_contracts.arrays import ArraySpec
+from trainyard_contracts.people import Person
+
+ANN = Person(
+    id="AIDAANN", arn="arn:aws:iam::111122223333:user/ann", account="111122223333", name="ann",
+    kind="user",
+)  # fmt: skip
 
 
 def array_spec(total: int = 6, parallel: int = 2, **extra: Any) -> ArraySpec:
@@ -111,8 +117,11 @@ def test_a_member_that_fails_keeps_no_other_from_its_turn() -> None:
 
 def test_cancelling_an_array_cancels_what_is_active_and_begins_nothing_more() -> None:
     story, array = on_shared(total=6, parallel=2)
-    cancel_array(story.world.ports, array.id)
+    cancel_array(story.world.ports, array.id, by=ANN, reason="enough")
     story.rest()
+    assert story.world.runs.stored[member_run(array, 0)].reason == (
+        "Cancelled: ann cancelled the array: enough"
+    )
     cancel_array(story.world.ports, array.id)
     story.sweep()
     ended = now(story, array)

@@ -257,6 +257,10 @@ def test_a_chain_of_which_one_run_is_refused_leaves_none_that_goes_on() -> None:
     assert fired(story, at)["outcome"] == "refused"
     story.rest()
     assert statuses(story) == ["Cancelled"]
+    (left,) = story.world.runs.stored.values()
+    assert left.reason == (
+        "Cancelled: another run of the same time of schedule 'nightly' was refused."
+    )
 
 
 def test_overlap_skip_leaves_a_night_out_while_the_run_before_still_trains() -> None:
@@ -286,6 +290,12 @@ def test_overlap_replace_cancels_the_run_before_and_begins_when_that_has_ended()
     story.training()
     second = fired(story, next_night(story))["runId"]
     assert story.run.status == "Cancelled"
+    assert story.run.reason == "Cancelled: schedule 'nightly' is due again and begins another run."
+    lines = story.world.runs.timeline(story.run_id, limit=100, token=None).items
+    asked = [line.message for line in lines if line.type == "CancelRequested"]
+    assert asked == [
+        "The run is to be cancelled: schedule 'nightly' is due again and begins another run."
+    ]
     assert story.world.runs.stored[second].status == "Submitting"
 
 
@@ -462,7 +472,7 @@ def test_replace_waits_for_each_run_that_is_still_being_cancelled(
     story = with_schedule(overlap="replace", cron="*/5 * * * *")
     story.run_id = first = fired(story, next_night(story))["runId"]
     story.training()
-    monkeypatch.setattr(fire_module, "cancel_run", lambda ports, run_id: None)
+    monkeypatch.setattr(fire_module, "cancel_run", lambda ports, run_id, reason: None)
     second = fired(story, next_night(story))["runId"]
     third = fired(story, next_night(story))["runId"]
     assert story.world.runs.stored[third].spec.after == [first, second]

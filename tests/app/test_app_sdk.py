@@ -343,6 +343,7 @@ def test_a_webhook_is_added_rotated_and_removed(api: InProcess) -> None:
     assert yard.webhooks() == []
     with pytest.raises(ApiProblem, match="url"):
         yard.add_webhook("http://10.0.0.1/")
+    assert yard.add_webhook("https://example.com/x", types="run.failed").types == ["run.failed"]
 
 
 def test_the_twin_does_the_same_and_asks_for_any_call(api: InProcess) -> None:
@@ -362,3 +363,59 @@ def test_the_twin_does_the_same_and_asks_for_any_call(api: InProcess) -> None:
             assert (await yard.ask(Client.costs, by="cluster"))["by"] == "cluster"
 
     asyncio.run(tell())
+
+
+def test_the_twin_outlives_an_api_that_is_away_and_says_at_once_that_a_login_is_over(
+    story: Story, api: InProcess
+) -> None:
+    said = "The security token included in the request is expired"
+
+    async def tell() -> list[str]:
+        async with AsyncTrainyard(client=connected(api), poll_seconds=0.001) as yard:
+            run = await yard.run(story.submit().id)
+            read = []
+            async for entry in run.events():
+                read.append(entry.id)
+                if len(read) in (1, 4):
+                    api.troubles += away(3 * client_module.TRIES)
+            api.troubles += [httpx.Response(403, json={"message": said})]
+            with pytest.raises(ApiProblem, match="expired") as caught:
+                await run.wait()
+            assert "aws sso login" in caught.value.next_step
+            return read
+
+    read = asyncio.run(tell())
+    stored = story.world.runs.timeline(story.run_id, limit=100, token=None).items
+    assert read == [entry.id for entry in stored]
+
+
+def test_a_hundred_tasks_wait_for_one_run(story: Story, api: InProcess) -> None:
+    async def tell() -> list[str]:
+        async with AsyncTrainyard(client=connected(api), poll_seconds=0.001) as yard:
+            run = await yard.run(story.submit().id)
+            others = await asyncio.gather(*(yard.run(run.id) for _ in range(100)))
+            ended = await asyncio.gather(*(one.wait() for one in others))
+            return [one.status for one in ended]
+
+    assert asyncio.run(tell()) == ["Succeeded"] * 100
+
+
+def test_a_wait_that_is_cancelled_says_how_to_come_back(story: Story) -> None:
+    """At Ctrl-C asyncio cancels the task, and shows why it ended."""
+    api = InProcess(story.world)
+
+    async def tell() -> BaseException:
+        async with AsyncTrainyard(client=connected(api), poll_seconds=30.0) as yard:
+            run = await yard.run(story.submit().id)
+            waiting = asyncio.create_task(run.wait())
+            while len(api.seen) < 2:
+                await asyncio.sleep(0)
+            waiting.cancel()
+            try:
+                await waiting
+            except asyncio.CancelledError as cancelled:
+                return cancelled
+            raise AssertionError("it was not cancelled")
+
+    cancelled = asyncio.run(tell())
+    assert f"trainyard run watch {story.run_id}" in "".join(cancelled.__notes__)

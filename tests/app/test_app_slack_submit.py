@@ -80,6 +80,23 @@ def test_a_form_is_filled_in_as_the_run_was_and_sends_what_was_changed(
     assert (new.name, new.spec.job.nodes, new.spec.budget.max_usd) == ("of-a-form", 1, 20)
 
 
+def test_what_is_too_long_for_a_form_stays_as_it_was(slack: Slack, story: Story) -> None:
+    job = story.run.spec.job.changed(arguments=["--text", "a b" * 1000])
+    story.world.runs.put(story.run.changed(spec=story.run.spec.changed(job=job)))
+    view = slack.form("submit")
+    assert "arguments" not in filled(view)
+    slack.press(SUBMIT, slack.send(view, name="long"))
+    assert new_run(slack, story).spec.job.arguments == ["--text", "a b" * 1000]
+
+
+def test_quotes_that_a_phone_curls_are_quotes(slack: Slack, story: Story) -> None:
+    typed = slack.asked("submit latest arguments=“--text ‘a b’”")
+    assert "Changed: arguments: --text 'a b'" in words(typed)
+    sent = slack.send(slack.form("submit"), arguments="--text “a b”")
+    slack.press(SUBMIT, sent)
+    assert new_run(slack, story).spec.job.arguments == ["--text", "a b"]
+
+
 def test_a_form_that_slack_opens_no_more_is_answered_by_the_page(
     slack: Slack, story: Story
 ) -> None:

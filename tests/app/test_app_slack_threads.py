@@ -82,7 +82,7 @@ def test_the_thread_says_cause_action_and_duration_of_an_incident(
     (open_one,) = teller.said
     assert "node-lost" in open_one
     assert f"Node {NODE} is lost" in open_one
-    assert "the node is replaced" in open_one
+    assert "another node is to take its place" in open_one
     assert "Training has not gone on yet." in open_one
     story.end("lost")
     story.pass_time(30)
@@ -202,12 +202,17 @@ def test_a_change_is_shown_at_once_and_not_with_the_next_sweep(
     teller.changed(story.run_id)
     (incident,) = teller.said
     assert f"Node {NODE} is lost" in incident
-    before = len(story.world.notices.changes)
-    story.end("lost")
-    story.training("ip-127-0-1-12", "ip-127-0-1-14", step=9)
+
+
+def test_the_end_is_hinted_at_when_it_is_stored(
+    story: Story, teller: Teller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_hint: list[str] = []
+    hint = lambda run_id: at_hint.append(story.world.runs.get(run_id).status)  # noqa: E731
+    monkeypatch.setattr(story.world.notices, "run_changed", hint)
     story.end()
     story.rest()
-    assert story.run_id in story.world.notices.changes[before:]
+    assert at_hint[-1] == "Succeeded"
     teller.changed(story.run_id)
     assert "ddp-demo succeeded" in teller.said[-1]
 
@@ -232,7 +237,7 @@ def test_a_change_that_finds_the_run_in_hand_is_shown_by_the_call_that_has_it(
     assert f"Node {NODE} is lost" in teller.said[-1]
 
 
-def test_a_change_of_a_member_of_an_array_opens_no_thread(story: Story, teller: Teller) -> None:
+def test_a_change_of_a_run_that_is_gone_opens_no_thread(story: Story, teller: Teller) -> None:
     assert [one.result for one in teller.changed("run-00000000000000000000000000")] == ["none"]
     assert teller.threads.stored == {}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -11,7 +12,9 @@ from standardwebhooks.webhooks import Webhook as Verifier
 from tests.support.memory import Died, World
 from tests.support.story import Story
 
+from trainyard.app.sweep import notices as notices_module
 from trainyard.app.sweep.sweep import sweep
+from trainyard.app.sweep.webhooks import MOST_FAILING
 from trainyard.app.webhooks.deliver import Delivered, deliver
 from trainyard.app.webhooks.manage import (
     MOST_WEBHOOKS,
@@ -26,6 +29,7 @@ from trainyard.domain.errors import (
     IdempotencyConflict,
     InvalidRequest,
     RetryableError,
+    TooManyWebhooks,
     WebhookNotFound,
 )
 from trainyard.domain.webhook_records import Delivery, Webhook
@@ -255,7 +259,7 @@ def test_an_address_within_is_refused_with_the_field(world: World) -> None:
 def test_there_is_an_end_to_how_many_there_are(world: World) -> None:
     for number in range(MOST_WEBHOOKS):
         added(world, url=f"https://example.com/{number}")
-    with pytest.raises(ConflictError, match="remove one first"):
+    with pytest.raises(TooManyWebhooks, match="50 already"):
         added(world)
 
 
@@ -376,5 +380,89 @@ def test_those_that_are_disabled_count_too(story: Story, world: World) -> None:
     assert world.webhooks.stored[first.id].status == "Disabled"
     for number in range(MOST_WEBHOOKS - 1):
         added(world, url=f"https://example.com/{number}")
-    with pytest.raises(ConflictError, match="remove one first"):
+    with pytest.raises(TooManyWebhooks):
         added(world)
+
+
+def test_a_topic_that_is_away_for_long_delays_no_webhook(
+    story: Story, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More has to be told by then than one sweep takes."""
+    monkeypatch.setattr(notices_module, "NOTICES", 4)
+    added(world)
+    world.notices.away = True
+    for minutes in range(1, 12):
+        submitted(story)
+        sent(world)
+        world.clock.tick(60)
+        assert len(world.receivers.posted) == minutes
+    world.notices.away = False
+    for _ in range(12):
+        sent(world)
+        world.clock.tick(60)
+    told = [one.id for one in world.notices.events if one.type == "run.submitted"]
+    assert (len(told), len(set(told))) == (11, 11)
+    assert len(world.receivers.posted) == 11
+
+
+def test_receivers_in_trouble_take_few_calls_and_each_has_its_turn(
+    story: Story, world: World
+) -> None:
+    """Calls at once are the whole account's; a person's fifty receivers must not take them all."""
+    ill = [added(world, url=f"https://example.com/{number}")[0].id for number in range(25)]
+    world.receivers.answers = [Answer(500)]
+    submitted(story)
+    sent(world)
+    assert all(world.webhooks.stored[one].failing_since for one in ill)
+    well, _ = added(world, url="https://example.com/well")
+    for _ in range(3):
+        submitted(story)
+    tried: Counter[str] = Counter()
+    for minute in range(3):
+        sweep(world.ports)
+        due = [webhook for webhook, _ in world.webhooks.dispatched]
+        failing = [one for one in due if one != well.id]
+        assert len(failing) == len(set(failing)) <= MOST_FAILING
+        if minute == 0:
+            assert due[:3] == [well.id] * 3
+        world.receivers.answers = [Answer(200)]
+        for one in list(world.webhooks.dispatched):
+            if one[0] == well.id:
+                deliver(world.ports, *one, pause=world.clock.tick)
+        world.receivers.answers = [Answer(500)]
+        for one in list(world.webhooks.dispatched):
+            if one[0] != well.id:
+                deliver(world.ports, *one, pause=world.clock.tick)
+        world.webhooks.dispatched.clear()
+        tried.update(failing)
+        world.clock.tick(60)
+    assert set(tried) == set(ill)
+
+
+def test_deliveries_of_many_webhooks_go_in_turn(story: Story, world: World) -> None:
+    first, _ = added(world)
+    second, _ = added(world, url="https://example.com/2")
+    for _ in range(3):
+        submitted(story)
+    sweep(world.ports)
+    assert [one for one, _ in world.webhooks.dispatched] == [first.id, second.id] * 3
+
+
+def test_a_call_that_a_receiver_held_for_long_makes_no_second_try(
+    story: Story, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    added(world)
+    submitted(story)
+    posted = []
+
+    def hangs(*_: Any) -> Answer:
+        posted.append(world.clock.now())
+        world.clock.tick(15)
+        return Answer(None, "the receiver did not answer within 15 s")
+
+    monkeypatch.setattr(world.receivers, "post", hangs)
+    sent(world)
+    assert len(posted) == 1
+    world.clock.tick(60)
+    sent(world)
+    assert len(posted) == 2

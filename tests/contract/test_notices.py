@@ -140,6 +140,23 @@ def test_they_come_oldest_first_and_no_more_than_asked_for(stores: Stores) -> No
     assert [first.notice.id, second.notice.id] == [f"{run.id}/b1", f"{run.id}/b2"]
 
 
+def test_one_that_was_refused_comes_behind_those_that_were_not_tried(stores: Stores) -> None:
+    run = stores.runs.create(numbered_run(1), idempotency_key=None, body_hash="")
+    for minutes in range(1, 7):
+        stores.runs.note(run.id, line(f"b{minutes}", "status", "BudgetWarned", minutes))
+    first, second, *_ = stores.notices.unsent(4)
+    stores.notices.postpone(second, NOW + timedelta(hours=1))
+    stores.notices.postpone(first, NOW + timedelta(hours=2))
+    found = [one.notice.id.rpartition("/")[2] for one in stores.notices.unsent(100)]
+    assert found == ["b3", "b4", "b5", "b6", "b2", "b1"]
+    few = [one.notice.id.rpartition("/")[2] for one in stores.notices.unsent(4)]
+    assert few == ["b3", "b4", "b5", "b6", "b2"]
+    stores.notices.sent(first)
+    stores.notices.postpone(first, NOW)  # a second sweep had it in hand, too
+    found = [one.notice.id.rpartition("/")[2] for one in stores.notices.unsent(100)]
+    assert found == ["b3", "b4", "b5", "b6", "b2"]
+
+
 def test_one_that_cannot_be_read_keeps_no_other_waiting(dynamodb: Any) -> None:
     stores = Stores("dynamodb", dynamodb)
     run = stores.runs.create(numbered_run(1), idempotency_key=None, body_hash="")
@@ -152,6 +169,22 @@ def test_one_that_cannot_be_read_keeps_no_other_waiting(dynamodb: Any) -> None:
         condition="attribute_exists(pk)", values=broken,
     )  # fmt: skip
     assert stores.unsent() == ["run.budget"]
+
+
+def test_as_many_as_are_asked_for_that_cannot_be_read_keep_no_other_waiting(dynamodb: Any) -> None:
+    """A newer version wrote them, which was rolled back."""
+    stores = Stores("dynamodb", dynamodb)
+    run = stores.runs.create(numbered_run(1), idempotency_key=None, body_hash="")
+    table = stores.notices._table  # type: ignore[attr-defined]
+    for minutes in range(5):
+        stores.runs.note(run.id, line(f"a{minutes}", "status", "Accepted", minutes))
+        table.update(
+            f"run#{run.id}", f"note#a{minutes}", "SET notice = :n",
+            condition="attribute_exists(pk)", values={":n": {"S": "{}"}},
+        )  # fmt: skip
+    stores.runs.note(run.id, line("b", "status", "BudgetWarned", 9))
+    (found,) = stores.notices.unsent(2)
+    assert found.notice.type == "run.budget"
 
 
 def test_an_event_reaches_a_rule_on_the_bus(dynamodb: Any) -> None:

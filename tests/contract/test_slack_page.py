@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import textwrap
@@ -59,3 +60,22 @@ def test_the_pages_list_of_people_is_one_that_is_read() -> None:
     assert alice.name == "alice"
     for who in json.loads(fence("json")):
         assert person_of(fence("json"), who) is not None
+
+
+def test_the_pages_story_has_the_stages_that_make_story_prints() -> None:
+    """Seconds differ from time to time; the stages and their bounds do not."""
+    source = ast.parse((ROOT / "demo/one_story.py").read_text())
+    acts = [one for one in source.body if isinstance(one, ast.FunctionDef)]
+    said = {one.name: ast.get_docstring(one) for one in acts}
+    (named,) = [
+        one.value
+        for one in source.body
+        if isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == "ACTS"
+    ]
+    assert isinstance(named, ast.Tuple)
+    lines = PAGE.splitlines()
+    titles = [said[ast.unparse(one)] for one in named.elts]
+    assert [lines.count(title) for title in titles if title] == [1] * 6
+    within = re.findall(r"^ +(\d+\.\d\d) s  .*\(within (\d) s\)$", PAGE, re.MULTILINE)
+    assert len(within) == 8
+    assert all(float(took) <= float(bound) for took, bound in within)

@@ -467,6 +467,17 @@ def test_the_axis_of_a_short_run_tells_its_moments_apart(console: Opened) -> Non
     assert said == ["01:46:40", "01:46:50", "01:47:00"]
 
 
+def test_a_clock_that_is_behind_asks_for_the_whole_curve_and_shows_no_future(
+    console: Opened,
+) -> None:
+    """As far behind as AWS still takes a signature; the run is four minutes old."""
+    console.page.clock.set_system_time(at(240 - 299))
+    page = console.at(f"/runs/{RUN}")
+    (asked,) = [one for one in console.scene.requests if one.url.path.endswith("/metrics")]
+    assert int(asked.url.params["sinceSeconds"]) >= 240
+    expect(page.locator("main header")).to_contain_text("submitted now")
+
+
 PROBLEM = {"title": "Something failed", "detail": "the ledger cannot be read", "status": 500}
 
 
@@ -562,7 +573,9 @@ def test_a_refusal_of_the_api_is_shown_in_its_words(console: Opened) -> None:
 
 
 def test_pictures_for_the_docs(console: Opened) -> None:
-    """They lie in build/console, to be looked at and copied."""
+    """They lie in build/console; docs/use/pictures has the one of the run."""
+    console.scene.words = "loss is not a number"
+    console.page.clock.set_system_time(at(3800))
     console.page.set_viewport_size({"width": 1280, "height": 860})
     places = {"runs": "/runs", "run": f"/runs/{RUN}", "cluster": "/clusters/demo-1"}
     for name, path in {**places, "approvals": "/approvals"}.items():

@@ -253,6 +253,10 @@ def test_a_rule_a_subscription_and_a_webhook_of_a_person_hear_of_that_persons_ru
     target = {"Id": "2", "Arn": outputs["NoticeTopicArn"]}
     with pytest.raises(ClientError, match="Lambda and SQS"):
         events.put_targets(Rule="doras", Targets=[target], **on)
+    with pytest.raises(ClientError, match="a queue hears what mail would"):
+        sns.subscribe(
+            TopicArn=outputs["NoticeTopicArn"], Protocol="email", Endpoint="dora@example.com"
+        )
     with pytest.raises(ClientError, match="no rule fires by a schedule here"):
         events.put_rule(Name="each-hour", ScheduleExpression="rate(1 hour)")
     eventually("the run ends", lambda: dora.run(run)["status"] in ENDED)

@@ -1171,12 +1171,17 @@ class MemoryNotices:
         self.events: list[UserEvent] = []
         self.changes: list[str] = []
         self.away = False
+        self._again: dict[tuple[str, str], datetime] = {}
 
     def unsent(self, at_most: int) -> list[UnsentNotice]:
         found = [
             UnsentNotice(notice, key) for store in self._stores for key, notice in store.items()
         ]
-        return sorted(found, key=lambda one: (one.notice.at, one.notice.id))[:at_most]
+        fresh = [one for one in found if one.key not in self._again]
+        again = [one for one in found if one.key in self._again]
+        fresh.sort(key=lambda one: (one.notice.at, one.notice.id))
+        again.sort(key=lambda one: (self._again[one.key], one.notice.id))
+        return fresh[:at_most] + again[: max(1, at_most // 4)]
 
     def send(self, event: UserEvent) -> None:
         if self.away:
@@ -1186,6 +1191,9 @@ class MemoryNotices:
     def sent(self, unsent: UnsentNotice) -> None:
         for store in self._stores:
             store.pop(unsent.key, None)
+
+    def postpone(self, unsent: UnsentNotice, now: datetime) -> None:
+        self._again[unsent.key] = now
 
     def run_changed(self, run_id: str) -> None:
         self.changes.append(run_id)

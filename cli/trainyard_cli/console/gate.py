@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -27,6 +27,7 @@ _CHANGES = (
     re.compile(rf"POST /v1/approvals/{_NAME}:(?:approve|deny)"),
 )
 _KEY = re.compile(r"[\x21-\x7e]{16,128}")
+_HEADER = re.compile(r"[\x20-\x7e]{0,1024}")
 #: What a browser says of a request that the page itself, or the person, has begun.
 _OWN_SITES = frozenset({"same-origin", "none"})
 #: Of a path: the API's own characters. Nothing in them can be read as another path.
@@ -123,6 +124,15 @@ def wrong_change(method: str, target: str, headers: Mapping[str, str]) -> Refusa
 def plans(query: str) -> bool:
     """Whether nothing is changed: the API answers with its plan."""
     return query == "dryrun=true"
+
+
+def wrong_header(headers: Mapping[str, str], passed_on: Sequence[str]) -> Refusal | None:
+    """Of a header that goes on to the API and could not be signed as it came."""
+    for name in passed_on:
+        if not _HEADER.fullmatch(headers.get(name, "")):
+            detail = f"{name}: must have visible characters of ASCII only"
+            return Refusal(400, "No header of the API", detail)
+    return None
 
 
 def wrong_call(method: str, target: str) -> Refusal | None:

@@ -146,8 +146,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(304 if same else 200, b"" if same else found.content, found.kind, fresh)
 
     def _call(self, headers: Mapping[str, str], content: bytes) -> None:
-        wrong = gate.wrong_call(self.command, self.path) or gate.wrong_change(
-            self.command, self.path, headers
+        wrong = (
+            gate.wrong_call(self.command, self.path)
+            or gate.wrong_change(self.command, self.path, headers)
+            or gate.wrong_header(headers, _ASKED)
         )
         if wrong:
             self._refuse(wrong)

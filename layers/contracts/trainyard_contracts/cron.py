@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 _MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
 #: As cron counts them: 0 is Sunday, and so is 7.
 _DAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
-_RATE = re.compile(r"^([1-9][0-9]{0,4}) (minute|hour|day)s?$")
+_RATE = re.compile(r"^([1-9][0-9]{0,4}) (minute|hour|day)s?\Z")
 _SECONDS = {"minute": 60, "hour": 3600, "day": 86400}
 #: A day that comes once in four years, and in 2100 not at all, comes within these.
 _MOST_DAYS = 9 * 366
@@ -107,7 +107,7 @@ def _values(field: Field, text: str) -> frozenset[int]:
     for part in text.split(","):
         span, _, step = part.partition("/")
         first, last = _span(field, span, bool(step))
-        if step and (not step.isdecimal() or int(step) == 0):
+        if step and (not _is_number(step) or int(step) == 0):
             raise ValueError(f"{field.name}: '{part}' has no step; write such as */5")
         found.update(range(first, last + 1, int(step or 1)))
     return frozenset(found)
@@ -124,10 +124,15 @@ def _span(field: Field, text: str, stepped: bool) -> tuple[int, int]:
     return first, last
 
 
+def _is_number(text: str) -> bool:
+    """Digits of ASCII: EventBridge Scheduler has it as it is written."""
+    return text.isascii() and text.isdecimal()
+
+
 def _number(field: Field, text: str) -> int:
     if text.upper() in field.words:
         return list(field.words).index(text.upper()) + (1 if field.first == 1 else 0)
-    if not text.isdecimal() or not field.first <= int(text) <= field.last:
+    if not _is_number(text) or not field.first <= int(text) <= field.last:
         raise ValueError(
             f"{field.name}: '{text[:20]}' must be a number from {field.first} to {field.last}"
             + (f", or {field.words[0]} to {field.words[-1]}" if field.words else "")

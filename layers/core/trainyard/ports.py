@@ -1014,7 +1014,10 @@ class Notices(Protocol):
     """What people's own rules hear of. `Runs` and `Clusters` write it with what it tells."""
 
     def unsent(self, at_most: int) -> list[UnsentNotice]:
-        """Oldest first. One that was written or sent just now may be missing or there again."""
+        """Oldest first, then a fourth as many of those that were put off.
+
+        One that was written or sent just now may be missing or there again.
+        """
         ...
 
     def send(self, event: UserEvent) -> None:
@@ -1026,6 +1029,10 @@ class Notices(Protocol):
 
     def sent(self, unsent: UnsentNotice) -> None:
         """Strike it off; a repetition changes nothing."""
+        ...
+
+    def postpone(self, unsent: UnsentNotice, now: datetime) -> None:
+        """It was refused: others come first. One that was struck off stays so."""
         ...
 
     def run_changed(self, run_id: str) -> None:

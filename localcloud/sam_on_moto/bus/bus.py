@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 #: succeed.
 RETRY_SECONDS = (0.1, 0.5, 2.0)
 LAMBDA, SQS = "lambda", "sqs"
+#: Protocols of subscriptions of a topic.
+HEARD = (SQS, "http", "https")
 
 
 class Bus:
@@ -40,6 +42,7 @@ class Bus:
     def install(self) -> None:
         """Hook moto's rules; once per process."""
         from moto.events.models import EventsBackend, Rule
+        from moto.sns.responses import SNSResponse
 
         def send(rule: Any, original_event: dict[str, Any], transform_input: bool = True) -> None:
             self.dispatch(rule, original_event)
@@ -49,6 +52,7 @@ class Bus:
         )
         wrap(EventsBackend, "put_rule", _checked_rule)
         wrap(EventsBackend, "put_targets", _checked_targets)
+        wrap(SNSResponse, "subscribe", _checked_subscription)
 
     def dispatch(self, rule: Any, event: Mapping[str, Any]) -> None:
         pattern = rule.event_pattern.get_pattern()
@@ -138,6 +142,22 @@ def _checked_targets(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(self, name, event_bus_arn, targets)
 
     return put
+
+
+def _checked_subscription(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of a topic, by the API: moto takes what nobody would ever hear."""
+    from moto.sns.exceptions import SNSInvalidParameter
+
+    def subscribe(self: Any) -> Any:
+        protocol = self._get_param("Protocol")
+        if protocol not in HEARD:
+            raise SNSInvalidParameter(
+                f"Invalid parameter: the local cloud sends to {', '.join(HEARD)}, not by "
+                f"{str(protocol)[:100]}; a queue hears what mail would"
+            )
+        return original(self)
+
+    return subscribe
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Any
 
 from sam_on_moto.cloud import Cloud
@@ -25,6 +26,10 @@ log = logging.getLogger(__name__)
 #: wants to wait for that.
 RETRY_SECONDS = (0.5, 2.0)
 MOST_WORKERS = 8
+#: Of one function, twice what its workers take at once: some wait between two attempts.
+_MOST_EVENTS = 2 * MOST_WORKERS
+#: As Lambda keeps an event where nothing else is said.
+_MOST_AGE_SECONDS = 6 * 3600.0
 KEEP_WORKERS = 4
 
 
@@ -46,6 +51,11 @@ class Function:
     config: FunctionConfig
     pool: Pool
     retries: int = 2
+    most_age: float = _MOST_AGE_SECONDS
+    #: Its own events wait here for a worker, and nobody else's.
+    later: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(_MOST_EVENTS, thread_name_prefix="async-invoke")
+    )
     dead_letters: str | None = None
     permissions: list[tuple[str, str | None]] = field(default_factory=list)
 
@@ -57,7 +67,6 @@ class Functions:
         self._cloud = cloud
         self._functions: dict[str, Function] = {}
         self._retired: list[Pool] = []
-        self._asynchronous = ThreadPoolExecutor(32, thread_name_prefix="async-invoke")
         self.lost: list[dict[str, str]] = []
         self._lock = threading.Lock()
 
@@ -119,13 +128,17 @@ class Functions:
     def invoke_later(self, name_or_arn: str, payload: bytes) -> None:
         """Lambda's `Event` invocation: accepted now, retried on errors.
 
-        When every attempt failed, the dead-letter queue gets it.
+        When every attempt failed, or it is too old, the dead-letter queue gets it.
         """
         function = self.get(name_or_arn)
-        self._asynchronous.submit(self._run_later, function, payload)
+        function.later.submit(self._run_later, function, payload, monotonic())
 
-    def _run_later(self, function: Function, payload: bytes) -> None:
+    def _run_later(self, function: Function, payload: bytes, accepted: float) -> None:
         for attempt in range(1 + function.retries):
+            if monotonic() - accepted > function.most_age:
+                words = f"the event is older than {function.most_age:g} s"
+                outcome = Invocation(payload, 0.0, function.config.arn, result=words.encode())
+                break
             outcome = function.pool.invoke(payload)
             if not outcome.failed:
                 return
@@ -167,7 +180,8 @@ class Functions:
         return sorted(self._functions)
 
     def close(self) -> None:
-        self._asynchronous.shutdown(wait=False, cancel_futures=True)
+        for function in self._functions.values():
+            function.later.shutdown(wait=False, cancel_futures=True)
         for pool in [*self._retired, *(function.pool for function in self._functions.values())]:
             pool.close()
 

@@ -447,6 +447,7 @@ def _event_invoke_config(maker: Maker, want: Wanted) -> Made:
     p = want.properties
     function = maker.parts.functions.get(p["FunctionName"])
     function.retries = int(p.get("MaximumRetryAttempts", 2))
+    function.most_age = float(p.get("MaximumEventAgeInSeconds", function.most_age))
     if set(p.get("DestinationConfig", {})) - {"OnFailure"}:
         raise TemplateError("only the OnFailure destination is supported")
     function.dead_letters = (

@@ -68,6 +68,8 @@ def test_a_day_that_comes_seldom_is_found_and_one_that_never_comes_is_none() -> 
         ("0 2 * * FUN", "day of the week: 'FUN' must be a number from 0 to 7, or SUN to SAT"),
         ("0 5-2 * * *", "hour: '5-2' ends before it begins"),
         ("*/0 * * * *", "minute: '*/0' has no step"),
+        ("\u0665 2 * * *", "minute: '\u0665' must be a number from 0 to 59"),
+        ("*/\u0665 2 * * *", "minute: '*/\u0665' has no step"),
         ("0 2 1 * 1", "names both days of the month and days of the week"),
     ],
 )

@@ -85,6 +85,40 @@ def test_every_page_is_read_and_no_more_than_asked(api: FakeApi) -> None:
     assert len(Client.connect().runs(at_most=2)) == 2
 
 
+@pytest.mark.parametrize("name", ["", ".", ".."])
+def test_what_would_lead_to_another_path_is_refused_before_it_is_sent(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]], name: str
+) -> None:
+    """'/v1/runs/.' is the list of runs to whoever reads the path."""
+    with pytest.raises(InvalidInput, match="is no name"):
+        Client.connect().run(name)
+    code, _, err = trainyard("cluster", "show", name)
+    assert (code, "is no name" in err, api.requests) == (6, True, [])
+
+
+def test_what_is_too_long_for_an_address_is_refused_in_words(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]
+) -> None:
+    code, _, err = trainyard("run", "logs", RUN, "--grep", "x" * 100_000)
+    assert (code, "longer than an address may be" in err, api.requests) == (6, True, [])
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("run", "show", "a\udcff"),
+        ("run", "logs", RUN, "--grep", "a\udcff"),
+        ("run", "cancel", RUN, "--reason", "a\udcff"),
+    ],
+)
+def test_a_text_that_is_none_is_refused_in_words(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]], given: tuple[str, ...]
+) -> None:
+    """So a terminal's bytes that are no UTF-8 come to a program."""
+    code, _, err = trainyard(*given)
+    assert (code, r"'a\udcff' is no text" in err, api.requests) == (6, True, [])
+
+
 def test_an_id_stays_one_path_segment(api: FakeApi) -> None:
     with pytest.raises(ApiProblem):
         Client.connect().run("../clusters?x#y")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -183,6 +184,38 @@ def test_a_task_that_is_cancelled_ends_its_download_and_the_next_one_brings_the_
     assert len(served.pages) <= 4
     bring(tmp_path / "to")
     assert there(tmp_path / "to") == served.objects
+
+
+@pytest.mark.real
+def test_many_downloads_at_once_keep_no_other_call_waiting(served: Served, tmp_path: Path) -> None:
+    """asyncio has a few threads for all, and a download takes hours."""
+    many = (os.cpu_count() or 1) + 8
+    asked, looked = threading.Semaphore(0), threading.Event()
+
+    def held(query: dict[str, str]) -> tuple[int, dict[str, Any]]:
+        asked.release()
+        looked.wait(60)
+        return served.page(query)
+
+    async def bring_all(yard: AsyncTrainyard) -> None:
+        run = await yard.run(RUN)
+        downloads = [
+            asyncio.create_task(run.download(tmp_path / str(number))) for number in range(many)
+        ]
+        while not asked.acquire(blocking=False):  # the first of them is on its way
+            await asyncio.sleep(0)
+        try:
+            await asyncio.wait_for(run.refresh(), 20)
+        finally:
+            looked.set()
+        await asyncio.gather(*downloads)
+
+    run = a_run(generation=1, life=1, priority=0, attempts=[])
+    served.api.answers[f"GET /v1/runs/{RUN}"] = (200, run)
+    served.api.answers[f"GET /v1/runs/{RUN}/outputs"] = held
+    with Client.connect() as client:
+        asyncio.run(bring_all(AsyncTrainyard(client=client)))
+    assert all(there(tmp_path / str(number)) == served.objects for number in range(many))
 
 
 @pytest.mark.real

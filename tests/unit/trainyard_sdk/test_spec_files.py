@@ -11,7 +11,7 @@ from tests.support.repository import ROOT
 from trainyard_contracts.cluster_specs import read_cluster_spec
 from trainyard_contracts.specs import RunSpec
 from trainyard_sdk.problems import InvalidInput
-from trainyard_sdk.spec_files import read_spec
+from trainyard_sdk.spec_files import read_spec, spec_in
 
 EXAMPLES = ROOT / "examples"
 
@@ -38,6 +38,21 @@ def test_what_is_no_number_is_left_to_the_api(tmp_path: Path) -> None:
     (tmp_path / "run.yaml").write_text("job: {arguments: [yes, null], environment: {A: {b: 1}}}")
     job = read_spec(str(tmp_path / "run.yaml"), "run")["job"]
     assert job == {"arguments": [True, None], "environment": {"A": {"b": 1}}}
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ("budget: {maxUsd: .nan}", "budget.maxUsd"),
+        ("budget: {maxUsd: 1.0e+999}", "budget.maxUsd"),
+        ("budget: {warnAt: [0.5, -.inf]}", "budget.warnAt.1"),
+        ("a: &a [.inf]\nb: *a", "a.0"),
+    ],
+)
+def test_a_number_that_is_none_is_refused_by_its_field(text: str, field: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        spec_in(text, "mine.yaml")
+    assert caught.value.detail.startswith(f"mine.yaml: {field}: must be a finite number")
 
 
 @pytest.mark.parametrize("text", ["", "job:", "job: [1]", "job: {arguments: 5}", "- 1"])

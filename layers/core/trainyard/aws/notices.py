@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from trainyard.aws.items import Item, pack, record_of, stamp, text
@@ -17,8 +19,15 @@ from trainyard_contracts.user_events import CHANGES, SOURCE, UserEvent
 
 _LOG = logging.getLogger(__name__)
 _UNSENT = "notices"
+#: Those that were refused, by when they were: they keep no other from its turn.
+_AGAIN = "notices#again"
+#: So many of those for each that was not tried.
+_PART = 4
+#: So many times as many are looked at where some cannot be read.
+_LOOKED_AT = 16
 #: What an item has besides while its notice is not sent.
 _SENT = "REMOVE gsi1pk, gsi1sk, notice"
+_IS_UNSENT = "attribute_exists(notice)"
 
 
 def attributes(notice: Notice | None) -> Item:
@@ -52,15 +61,18 @@ class TableNotices:
         self._sns, self._topic, self._shown = sns, topic, shown
 
     def unsent(self, at_most: int) -> list[UnsentNotice]:
-        found = []
-        for item in self._table.indexed(_UNSENT, at_most=at_most):
-            if "notice" not in item:  # sent, and the index does not know it yet
-                continue
-            try:
-                found.append(_read(item))
-            except errors.RecordUnreadable as error:
-                _LOG.error("%s: nobody is told of it", error.detail)
-        return found
+        again = max(1, at_most // _PART)
+        return [*self._readable(_UNSENT, at_most), *self._readable(_AGAIN, again)]
+
+    def _readable(self, partition: str, at_most: int) -> list[UnsentNotice]:
+        """Those behind as many that cannot be read, too."""
+        size = at_most
+        while True:
+            items = self._table.indexed(partition, at_most=size)
+            found = _read_all(items)
+            if len(found) >= at_most or len(items) < size or size >= _LOOKED_AT * at_most:
+                return found[:at_most]
+            size *= 2
 
     def send(self, event: UserEvent) -> None:
         self._put(event)
@@ -115,10 +127,30 @@ class TableNotices:
             )
 
     def sent(self, unsent: UnsentNotice) -> None:
-        pk, sk = unsent.key
+        self._table.update(*unsent.key, _SENT, condition=_IS_UNSENT, values={})
+
+    def postpone(self, unsent: UnsentNotice, now: datetime) -> None:
         self._table.update(
-            pk, sk, _SENT, condition="gsi1pk = :unsent", values={":unsent": text(_UNSENT)}
+            *unsent.key,
+            "SET gsi1pk = :again, gsi1sk = :sk",
+            condition=_IS_UNSENT,
+            values={
+                ":again": text(_AGAIN),
+                ":sk": text(f"{stamp(now)}#{unsent.notice.id}"),
+            },
         )
+
+
+def _read_all(items: Sequence[Item]) -> list[UnsentNotice]:
+    found = []
+    for item in items:
+        if "notice" not in item:  # sent, and the index does not know it yet
+            continue
+        try:
+            found.append(_read(item))
+        except errors.RecordUnreadable as error:
+            _LOG.error("%s: nobody is told of it", error.detail)
+    return found
 
 
 def _read(item: Item) -> UnsentNotice:

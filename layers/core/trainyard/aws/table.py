@@ -46,6 +46,7 @@ The index has these keys:
     wait#<owner>      waits                      <owner>
     slack#run-<id>    slack-threads              <shown>#<id>, while it is open
     (any notice)      notices                    <at>#<notice id>, until it is sent
+    (any notice)      notices#again              <tried>#<notice id>, after it was refused
 
 It gives keys only; what is shown or decided on is then read consistently from the table. The index
 `listed` has the same keys, and beside them what lists are filtered by (`listing.py`).

@@ -39,7 +39,9 @@ def dollars(usd: float | None) -> str:
 def bill(cost: RunCost) -> list[str]:
     """Sections of a message: the sum, what part of it was useful, and a line for each cause."""
     hours = cost.node_seconds / 3600
-    lines = [f"Cost: *{dollars(cost.usd)}* for {hours:.2f} hours of nodes. {_parted(cost)}".strip()]
+    lines = [
+        f"Cost: *{dollars(cost.usd)}* for {hours:.2f} hours of nodes.\n{_parted(cost)}".strip()
+    ]
     if cost.usd is None and cost.reason:
         lines.append(quoted(cost.reason, 500))
     if cost.ledger:
@@ -48,8 +50,8 @@ def bill(cost: RunCost) -> list[str]:
 
 
 def _parted(cost: RunCost) -> str:
-    """By dollars where each is known, else by the nodes' time."""
-    priced = all(line.usd is not None for line in cost.ledger)
+    """By dollars where each is known and they are any, else by the nodes' time."""
+    priced = all(line.usd is not None for line in cost.ledger) and bool(cost.usd)
     whole = sum(_amount(line, priced=priced) for line in cost.ledger)
     if whole <= 0:
         return ""

@@ -60,7 +60,7 @@ def _seconds(text: str) -> int:
 
 def _words(text: str) -> list[str]:
     try:
-        return shlex.split(text)
+        return shlex.split(text.translate(_TYPED))
     except ValueError as mistake:
         raise ValueError(f"must be words, with quotes in pairs: {mistake}") from None
 

@@ -41,7 +41,7 @@ LAST = "last"
 _PAGES = 10
 #: Warnings of a dry run that a message shows.
 _WARNINGS = 5
-#: Slack's limits of a modal's title and of what a field begins with.
+#: Slack's limits of a modal's title and of the text with which a field begins.
 _TITLE, _INITIAL = 24, 3000
 
 
@@ -104,10 +104,13 @@ def template_of(ports: Ports, caller: Caller, named: str) -> Run:
 
 
 def form_of(run: Run, response_url: str) -> dict[str, Any]:
-    """A modal with a field for each of FIELDS, filled in as the run was."""
-    spec = run.spec
+    """A modal with a field for each of FIELDS, filled in as the run was.
+
+    What is too long for a field has none: it stays as it was.
+    """
+    shown = {name: field.shown(run.spec) for name, field in FIELDS.items()}
     about = f"Like *{escaped(run.name)}* of {escaped(who(run.created_by))}, `{run.id}`"
-    inputs = [_input(name, FIELDS[name].shown(spec)) for name in FIELDS]
+    inputs = [_input(name, text) for name, text in shown.items() if len(text) <= _INITIAL]
     return {
         "type": "modal",
         "callback_id": FORM,
@@ -124,7 +127,7 @@ def _input(name: str, value: str) -> Block:
     element: Block = {"type": "plain_text_input", "action_id": name}
     if name == "arguments":
         element["multiline"] = True
-    if value and len(value) <= _INITIAL:
+    if value:
         element["initial_value"] = value
     return {
         "type": "input",

@@ -20,7 +20,7 @@ _INCIDENTS = 20
 #: How the header of the last reply goes on behind the run's name.
 _ENDED = {"Succeeded": "succeeded", "Failed": "failed", "Cancelled": "was cancelled"}
 _ACTIONS = {
-    "replace": "the node is replaced",
+    "replace": "another node is to take its place",
     "cancel-job": "what is left of the job is stopped",
     "leave": "the cluster is given up, and the next way to have one is tried",
 }

@@ -104,16 +104,27 @@ def _of_cluster(book: Book, end: datetime, *, ended: bool) -> Iterator[tuple[Pri
 
 
 def _parts(run: Run, price: PriceInForce, whole: Spell) -> Iterator[Spell]:
-    """Those of the spell in which a job of the run has nodes."""
+    """Those of the spell in which a job of the run has nodes.
+
+    A run has one job at a time. Attempts that overlap by what was told of them, since an end came
+    late or clocks differ, have the nodes once.
+    """
     share = 1.0 if price.by_job else min(1.0, run.spec.job.nodes / max(1, price.workers))
-    for attempt in run.attempts:
-        began = attempt.submitted_at if price.by_job else attempt.started_at
-        if began is None:
-            continue
-        since, until = max(began, whole.since), min(attempt.ended_at or whole.until, whole.until)
+    counted = whole.since
+    for began, attempt in sorted(_begun(run, price), key=lambda one: one[0]):
+        since, until = max(began, counted), min(attempt.ended_at or whole.until, whole.until)
         if since < until:
             ended = whole.ended or attempt.ended_at is not None
             yield replace(whole, since=since, until=until, share=share, ended=ended)
+            counted = until
+
+
+def _begun(run: Run, price: PriceInForce) -> Iterator[tuple[datetime, Attempt]]:
+    """The attempts with the moment from which their nodes are paid for."""
+    for attempt in run.attempts:
+        began = attempt.submitted_at if price.by_job else attempt.started_at
+        if began is not None:
+            yield began, attempt
 
 
 def usd_of(found: Iterable[Spell]) -> float | None:

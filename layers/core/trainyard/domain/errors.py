@@ -256,6 +256,18 @@ class BudgetUsedUp(WrongState):
     next_step = "Wait until its period ends, or ask an admin to raise it: trainyard budget set."
 
 
+class TooManyWebhooks(WrongState):
+    title = "There are as many webhooks as there may be"
+    next_step = (
+        "Remove one that nobody needs: DELETE /v1/webhooks/{id}, or 'trainyard webhook ls' and "
+        "'trainyard webhook rm'."
+    )
+
+    @classmethod
+    def of(cls, most: int) -> TooManyWebhooks:
+        return cls(f"There are {most} already, those that are Disabled included.")
+
+
 class PreconditionFailed(ConflictError):
     """If-Match named another state than the one that is there."""
 

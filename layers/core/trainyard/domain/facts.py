@@ -164,7 +164,10 @@ class NodeHealth(Fact):
 
 
 class CancelRequested(Fact):
-    """A person wants this life of the run to end."""
+    """A person wants this life of the run to end, or a schedule or an array does.
+
+    `by`: None of the latter two, whose `reason` says who they are.
+    """
 
     life: int
     by: Person | None = None

@@ -267,6 +267,8 @@ def _health(event: facts.NodeHealth) -> str:
 
 
 def _cancelled(fact: facts.CancelRequested) -> str:
+    if fact.by is None and fact.reason:
+        return f"The run is to be cancelled: {fact.reason}"
     return f"{who(fact.by)} asked to cancel the run.{because(fact.reason)}"
 
 

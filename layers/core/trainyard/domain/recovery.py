@@ -140,6 +140,8 @@ def _cancelled(draft: Draft) -> None:
     if request is not None:
         by = request.by.name if request.by is not None else "a person"
         reason = f"Cancelled by {by}.{because(request.reason)}"
+        if request.by is None and request.reason:
+            reason = f"Cancelled: {request.reason}"
         draft.change(cancelled_by=request.by)
         draft.stop("cancelled", reason, problem("cancelled", reason))
         draft.note(

@@ -30,6 +30,9 @@ class Webhook(Record):
     failing_since: datetime | None = Field(
         default=None, description="when a try failed first since the last that succeeded"
     )
+    failed_at: datetime | None = Field(
+        default=None, description="when a try failed last; those that fail are tried in turn"
+    )
     held_until: datetime | None = Field(
         default=None, description="the receiver asked for nothing before"
     )

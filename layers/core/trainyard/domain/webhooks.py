@@ -221,7 +221,7 @@ def _retry_after(text: str, now: datetime) -> timedelta | None:
 def heard(webhook: Webhook, answer: Answer, now: datetime) -> Webhook:
     """The receiver after an answer: it may have to be held back, or disabled."""
     if answer.outcome == "delivered":
-        return webhook.changed(failing_since=None, held_until=None)
+        return webhook.changed(failing_since=None, failed_at=None, held_until=None)
     since = webhook.failing_since or now
     if answer.outcome == "gone":
         return _disabled(webhook, since, "it answered 410: it wants nothing more")
@@ -230,7 +230,7 @@ def heard(webhook: Webhook, answer: Answer, now: datetime) -> Webhook:
     hold, held = hold_of(answer, now), webhook.held_until
     if hold:
         held = max(now + hold, held or now)
-    return webhook.changed(failing_since=since, held_until=held)
+    return webhook.changed(failing_since=since, failed_at=now, held_until=held)
 
 
 def _disabled(webhook: Webhook, since: datetime, why: str) -> Webhook:
@@ -240,7 +240,11 @@ def _disabled(webhook: Webhook, since: datetime, why: str) -> Webhook:
 def enabled(webhook: Webhook) -> Webhook:
     """A person says that the receiver is there again."""
     return webhook.changed(
-        status="Active", disabled_because="", failing_since=None, held_until=None
+        status="Active",
+        disabled_because="",
+        failing_since=None,
+        failed_at=None,
+        held_until=None,
     )
 
 

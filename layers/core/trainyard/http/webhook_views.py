@@ -27,7 +27,9 @@ class DeliveryView(View):
     type: str = Field(description="of the event")
     event_id: str = Field(description="the id in the event")
     state: Literal["waiting", "delivered", "failed"]
-    next_try_at: datetime | None = Field(description="null: it is not tried again")
+    next_try_at: datetime | None = Field(
+        description="null: it is not tried again, or not while the webhook is Disabled"
+    )
     tries: list[TryView] = Field(description="oldest first, the newest 20")
     created_at: datetime
 
@@ -91,7 +93,8 @@ class WebhookView(WebhookSummary):
 
     @classmethod
     def whole(cls, webhook: records.Webhook, newest: Sequence[records.Delivery]) -> Self:
-        found = [DeliveryView.of_delivery(one) for one in newest]
+        sent = webhook.status == "Active"
+        found = [DeliveryView.of_delivery(one if sent else one.changed(due=None)) for one in newest]
         return cls.of_webhook(webhook, deliveries=found)
 
 

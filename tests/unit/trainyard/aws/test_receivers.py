@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
@@ -194,6 +195,30 @@ def test_when_to_come_again_is_read(receiver: Receiver, certificate: Path) -> No
     receiver.status, receiver.headers = 503, {"Retry-After": "120"}
     answer = receivers(certificate).post(f"https://{NAME}:{receiver.port}/", {}, b"{}")
     assert (answer.outcome, answer.retry_after) == ("slow", "120")
+
+
+def test_an_address_that_takes_nothing_leaves_time_for_the_next(
+    receiver: Receiver, certificate: Path
+) -> None:
+    """A name may have several addresses, and one of them may be of a machine that is off."""
+    silent = IPv4Address("127.0.0.2")
+    with full(str(silent), receiver.port):
+        sender = receivers(certificate, silent, HERE, allowed=lambda _: True, seconds=4.0)
+        answer = sender.post(f"https://{NAME}:{receiver.port}/", {}, b"{}")
+    assert answer.status == 200
+
+
+@contextmanager
+def full(host: str, port: int) -> Iterator[None]:
+    """A listener that has no room for another connection, so that one who tries hears nothing."""
+    with socket.socket() as listener, ExitStack() as waiting:
+        listener.bind((host, port))
+        listener.listen(0)
+        for _ in range(8):
+            each = waiting.enter_context(socket.socket())
+            each.setblocking(False)
+            each.connect_ex((host, port))
+        yield
 
 
 def test_an_answer_that_drips_ends_with_the_time_that_it_has(

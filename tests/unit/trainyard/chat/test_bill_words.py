@@ -39,13 +39,18 @@ def test_the_bill_says_what_part_was_useful_and_what_most_of_the_waste_was() -> 
 
 def test_without_a_price_the_nodes_time_is_what_is_parted() -> None:
     said = of(line("useful", 300, None), line("stall", 100, None), reason="no <price> is known")
-    assert "Cost: *not known* for 0.44 hours of nodes. Useful: *75%*. Waste: *25%*;" in said
+    assert "Cost: *not known* for 0.44 hours of nodes.\nUseful: *75%*. Waste: *25%*;" in said
     assert "no &lt;price&gt; is known" in said
 
 
 def test_nothing_spent_is_nothing_parted() -> None:
     assert of(usd=0.0) == "A bill\nCost: *0.0000 USD* for 0.00 hours of nodes."
     assert "Useful" not in of(line("creation", 0, 0.0), usd=0.0).split("```")[0]
+
+
+def test_nodes_that_cost_nothing_are_parted_by_their_time() -> None:
+    said = of(line("useful", 300, 0.0), line("restart", 100, 0.0), usd=0.0)
+    assert "Useful: *75%*. Waste: *25%*; most of it is restart" in said
 
 
 def test_all_useful_is_no_waste() -> None:

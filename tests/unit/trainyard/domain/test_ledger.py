@@ -212,6 +212,84 @@ def test_the_ledger_s_sum_is_the_bill(
     assert all(line.seconds > 0 for line in found)
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "seconds"),
+    [
+        ((0, 100), (50, 150), 150),  # the first one's end came late
+        ((0, None), (50, 150), 1000),  # or never
+        ((10, 100), (5, 20), 95),  # a clock was set back
+        ((0, 100), (20, 30), 100),
+        ((0, 100), (None, 150), 100),  # the second never started
+    ],
+)
+def test_attempts_that_overlap_have_the_nodes_once(
+    first: tuple[float, float], second: tuple[float, float], seconds: float
+) -> None:
+    attempts = [trained(n, b, b, b, e) for n, (b, e) in enumerate((first, second), start=1)]
+    shared = run(attempts=attempts, owns_cluster=False)
+    spells = costs.spells(shared, [priced(0)], at(1000))
+    assert sum(one.seconds for one in spells) == seconds
+    found = ledger(shared, [priced(0)], spells)
+    assert sum(line.seconds for line in found) == seconds
+    assert costs.usd_of(spells) == pytest.approx(36.0 * seconds / 3600 * 2 / 3)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 300), st.none() | st.integers(0, 200)), max_size=5))
+def test_a_run_pays_for_the_seconds_in_which_any_of_its_attempts_had_nodes(
+    told: list[tuple[int, int | None]],
+) -> None:
+    """However they overlap; the cluster is there from 50 to 400."""
+    times = [(began, None if length is None else began + length) for began, length in told]
+    attempts = [trained(n, b, b, None, e) for n, (b, e) in enumerate(times, start=1)]
+    shared = run(attempts=attempts, owns_cluster=False)
+    found = costs.spells(shared, [priced(50), gone(400)], at(1000))
+    had = {one for began, end in times for one in range(began, 400 if end is None else end)}
+    assert sum(one.seconds for one in found) == len(had & set(range(50, 400)))
+
+
+@st.composite
+def lives(draw: st.DrawFn) -> tuple[Run, list[Fact], float]:
+    """A run that could be, on a cluster of its own or a shared one, and what it truly cost.
+
+    Clusters are asked for and deleted one after the other, at prices that may change; attempts
+    begin and end within them. Facts of it come in any order, some of them twice.
+    """
+    owns, facts, attempts, moment, usd = draw(st.booleans()), [], [], 0, 0.0
+    pause = st.integers(1, 400)
+    for generation in range(1, 1 + draw(st.integers(1, 3))):
+        moment += draw(pause)
+        hourly = draw(st.floats(0.01, 1000))
+        facts.append(priced(moment, hourly, generation))
+        for _ in range(draw(st.integers(0, 3))):
+            began = moment + draw(pause)
+            ended_ = began + draw(pause)
+            attempts.append(trained(len(attempts) + 1, began, began, None, ended_))
+            usd += hourly * (ended_ - moment if owns else (ended_ - began) * 2 / 3)
+            moment = ended_
+            if draw(st.booleans()):  # the cluster is changed between two jobs
+                hourly = draw(st.floats(0.01, 1000))
+                facts.append(priced(moment, hourly, generation))
+        over = draw(pause)
+        usd += hourly * over if owns else 0
+        moment += over
+        facts.append(gone(moment, generation))
+    told = draw(st.permutations([*facts, *draw(st.lists(st.sampled_from(facts)))]))
+    return run(attempts=attempts, owns_cluster=owns), told, usd / costs.HOUR
+
+
+@settings(max_examples=150, deadline=None)
+@given(lives())
+def test_the_bill_is_what_was_there_times_its_price_however_its_facts_come(
+    life: tuple[Run, list[Fact], float],
+) -> None:
+    made, facts, usd = life
+    spells = costs.spells(made, facts, at(10_000))
+    assert costs.usd_of(spells) == pytest.approx(usd, rel=0.01)
+    lines = ledger(made, facts, spells)
+    assert sum(line.usd or 0.0 for line in lines) == pytest.approx(usd, rel=0.01)
+
+
 @settings(max_examples=60, deadline=None)
 @given(pasts(), st.integers(0, 2000), st.integers(0, 500))
 def test_a_cost_never_gets_smaller_and_a_fact_twice_changes_nothing(

@@ -13,6 +13,7 @@ from tests.support.memory import World
 
 from trainyard.app.webhooks.deliver import deliver, enqueue
 from trainyard.domain.people import RolesOfPeople
+from trainyard.domain.webhooks import Answer
 from trainyard_contracts.user_events import UserEvent
 
 BOB = Signer("arn:aws:iam::123456789012:user/bob", "AIDABOB")
@@ -65,6 +66,20 @@ def test_what_became_of_each_delivery_is_shown(
     assert (one["type"], one["eventId"], one["state"]) == ("run.failed", "run-1/end", "delivered")
     assert one["nextTryAt"] is None
     assert [(each["status"], each["said"]) for each in one["tries"]] == [(200, "")]
+
+
+def test_one_that_waits_for_a_disabled_webhook_is_not_tried_again(
+    client: Client, world: World, added: dict[str, Any]
+) -> None:
+    world.receivers.answers = [Answer(500)]
+    failed(world)
+    path = f"/v1/webhooks/{added['id']}"
+    (one,) = client.get(path).json["deliveries"]
+    assert one["nextTryAt"]
+    webhook = world.webhooks.get(added["id"])
+    world.webhooks.put(webhook.changed(status="Disabled"))
+    (one,) = client.get(path).json["deliveries"]
+    assert (one["state"], one["nextTryAt"]) == ("waiting", None)
 
 
 def test_the_same_key_again_is_the_same_webhook_without_its_secret(client: Client) -> None:

@@ -38,6 +38,7 @@ def test_the_page_begins_with_an_example_of_the_repository() -> None:
         (b"a: [", "not YAML"),
         (b"a: 1\na: 2", "not YAML"),
         (b"a: 2020-01-01", "JSON does not know"),
+        (b"budget: {maxUsd: .nan}", "a number that is none"),
         (b"\xff", "cannot be read"),
         (b"instanceGroups: []", "a cluster's spec"),
         (b"run: {}", "of an array or a schedule"),

@@ -13,6 +13,7 @@ from trainyard_cli.console.gate import (
     plans,
     wrong_call,
     wrong_change,
+    wrong_header,
     wrong_place,
 )
 
@@ -179,6 +180,14 @@ def test_a_change_has_a_key_of_its_own(key: str) -> None:
     found = wrong_change("POST", "/v1/runs", {**SENT, "idempotency-key": key})
     assert found is not None
     assert (found.status, "idempotency-key" in found.detail) == (400, True)
+
+
+@pytest.mark.parametrize("value", ["\xe9", "a\r\n b", "a\x00", "a" * 1025, "\x7f"])
+def test_a_header_that_goes_on_can_be_signed(value: str) -> None:
+    found = wrong_header({"if-match": value}, ("if-match",))
+    assert found is not None
+    assert (found.status, found.detail[:9]) == (400, "if-match:")
+    assert wrong_header({"cookie": value, "if-match": '"1-a"'}, ("if-match", "if-range")) is None
 
 
 def test_a_plan_needs_no_key_and_reading_needs_nothing() -> None:

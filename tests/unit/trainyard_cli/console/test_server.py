@@ -186,6 +186,16 @@ def test_a_change_that_is_sent_twice_is_made_once(server: Console, scene: Scene)
     assert asked.headers["idempotency-key"] == KEY
 
 
+@pytest.mark.parametrize("value", ["\xe9", "a\r\n b"])
+def test_a_header_that_cannot_be_signed_is_refused_with_its_name(
+    server: Console, scene: Scene, value: str
+) -> None:
+    host = f"host: 127.0.0.1:{server.server_port}\r\ncookie: {cookie(server)}\r\n"
+    found, body = raw(server, f"GET /v1/runs HTTP/1.1\r\n{host}if-none-match: {value}\r\n\r\n")
+    assert (found, scene.requests) == (400, [])
+    assert b"if-none-match" in body
+
+
 def test_a_text_becomes_a_spec_for_our_own_page_alone(server: Console, scene: Scene) -> None:
     client, origin = browser(server), {"origin": server.ours.origin}
     ours = {**origin, "x-trainyard-console": "1"}

@@ -38,8 +38,8 @@ const said = (vote) => `${who(vote.by)}${vote.reason ? `: ${vote.reason}` : ""}`
 function Row({ one }) {
   const waits = one.state === "pending";
   return html`<tr><th scope="row"><a href=${`/runs/${encodeURIComponent(one.runId)}`}
-      >${one.runName || one.subject}</a><div class="reason">${one.runName && html`${one.runId},
-      ${" "}`}${ago(one.createdAt)}</div></th>
+      >${one.runName || one.subject}</a><div class="reason">${one.runName && one.runId}</div>
+      <div class="reason">${ago(one.createdAt)}</div></th>
     <td>${waits && html`<span class="acts"><button type="button" class="small"
         onClick=${() => ask(approve(one))} aria-label=${`Approve ${one.subject}`}>Approve</button>
       <button type="button" class="small" onClick=${() => ask(deny(one))}

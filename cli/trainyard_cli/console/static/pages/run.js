@@ -19,6 +19,8 @@ const pageOf = 100;
 // What is not in the run's own answer is asked for so often, although the run did not change.
 const eventsSeconds = 6;
 const seriesSeconds = 45;
+// AWS takes signatures of a clock that is wrong by five minutes.
+const skewSeconds = 360;
 
 // The timeline goes on where it ended: its last page is read again, never those before it.
 function timeline(path) {
@@ -72,10 +74,10 @@ function useRun(id) {
       const last = over(run.status);
       if (!seen || last || (changed && due(seriesAt, 5)) || due(seriesAt, seriesSeconds)) {
         const end = run.finishedAt ? Date.parse(run.finishedAt) : Date.now();
-        since = Math.min(604800, Math.ceil((end - Date.parse(run.createdAt)) / 1000) + 60);
+        const lived = Math.max(0, Math.ceil((end - Date.parse(run.createdAt)) / 1000));
+        since = Math.min(604800, lived + skewSeconds);
         await Promise.all([
-          part("metrics",
-            get(`${path}/metrics`, { sinceSeconds: Math.max(60, since) }, { signal: stop })),
+          part("metrics", get(`${path}/metrics`, { sinceSeconds: since }, { signal: stop })),
           part("cost", get(`${path}/cost`, {}, { signal: stop })),
         ]);
         if (more.metrics) more.fresh = [];

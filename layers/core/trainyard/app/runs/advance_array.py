@@ -108,7 +108,7 @@ def _end_of(ports: Ports, array: RunArray, index: int) -> str | None:
     if run.terminal:
         return run.status
     if array.status == "Cancelling":
-        cancel_run(ports, run.id)
+        cancel_run(ports, run.id, reason=array.reason)
     return None
 
 

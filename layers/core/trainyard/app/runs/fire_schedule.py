@@ -84,7 +84,8 @@ def _left_out(going: Sequence[Run], overlap: str) -> str:
 def _submitted(ports: Ports, schedule: Schedule, firing: Firing) -> Firing:
     if schedule.spec.overlap == "replace":
         for before in reversed(firing.after):  # what follows first: its parent's end is no news
-            _cancel(ports, before)
+            why = f"schedule '{schedule.name}' is due again and begins another run."
+            _cancel(ports, before, why)
     ids = _ids(schedule, firing.at)
     specs = {ids[one.name]: one.with_ids(ids, firing.after) for one in schedule.spec.chain}
     try:
@@ -94,7 +95,8 @@ def _submitted(ports: Ports, schedule: Schedule, firing: Firing) -> Firing:
             raise
         # A process that died here may have made the first of them.
         for run in reversed(_going(ports, list(specs))):
-            _cancel(ports, run.id)
+            why = f"another run of the same time of schedule '{schedule.name}' was refused."
+            _cancel(ports, run.id, why)
         reason = refused.detail[:1000]
         return firing.changed(outcome="refused", run_id=None, run_ids=[], reason=reason, made=True)
     return firing.changed(made=True)
@@ -117,8 +119,8 @@ def _going(ports: Ports, run_ids: Sequence[str]) -> list[Run]:
     return found
 
 
-def _cancel(ports: Ports, run_id: str) -> None:
+def _cancel(ports: Ports, run_id: str, why: str) -> None:
     try:
-        cancel_run(ports, run_id)
+        cancel_run(ports, run_id, reason=why)
     except RunFinished:
         return

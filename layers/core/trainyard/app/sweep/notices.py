@@ -16,6 +16,7 @@ from trainyard.domain.errors import (
     ClusterNotFound,
     RecordUnreadable,
     RunNotFound,
+    TrainyardError,
 )
 from trainyard.domain.notices import Notice
 from trainyard.domain.webhook_records import Webhook
@@ -49,11 +50,16 @@ def unsent_notices(ports: Ports) -> Sequence[Unsent]:
 def notice_step(ports: Ports, unsent: Unsent) -> Iterator[Swept]:
     """No line of the sweep's log: it is news of a run, and no repair.
 
-    Deliveries first: a topic that is away delays no webhook.
+    Deliveries first: a topic that is away delays no webhook. What it refused comes after what was
+    not tried yet, so that webhooks hear of all that happens meanwhile.
     """
     event = event_of(ports, unsent.notice.notice)
     enqueue(ports, event, unsent.webhooks)
-    ports.notices.send(event)
+    try:
+        ports.notices.send(event)
+    except TrainyardError:
+        ports.notices.postpone(unsent.notice, ports.clock.now())
+        raise
     ports.notices.sent(unsent.notice)
     return iter(())
 

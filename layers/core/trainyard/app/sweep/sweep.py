@@ -1,12 +1,18 @@
-"""Each minute: repair what lost events, crashes between calls, and dead machines left behind."""
+"""Each minute: repair what lost events, crashes between calls, and dead machines left behind.
+
+A sweep ends before the time of its function is over. What is slow, such as a controller that does
+not answer, keeps nothing else waiting: a duty has its share of the time, those that speak to nodes
+come last, and each sweep begins with others of the runs and clusters.
+"""
 
 from __future__ import annotations
 
 import json
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from trainyard.app.audit.own_decisions import audit_own
 from trainyard.app.clusters.cluster_use import blocker_of
@@ -63,39 +69,77 @@ WOKEN_SECONDS = 20
 #: A job that a heartbeat shows so long after its run ended was never stopped.
 STRAY_SECONDS = 60
 STOP_COMMAND_SECONDS = 20.0
+#: A duty that took so long leaves what is left to the next sweep.
+DUTY_SECONDS = 10.0
+#: After so long nothing else is begun. The function has 60 s, and a command to a node may take 20.
+SWEEP_SECONDS = 35.0
 #: So many dead letters a sweep: recorded within its time limit, even while the table is slow.
 LETTERS = 200
 #: So many executions in a row that die at once are a defect, not bad luck.
 RESTART_LIMIT = 25
 DEAD = frozenset({"FAILED", "TIMED_OUT", "ABORTED"})
 GONE = frozenset({BackendStatus.FAILED, BackendStatus.DELETING})
-#: The action by which a cluster is told that no record accounts for; an alarm counts it.
+#: The action by which a sweep tells what it had no time for.
+PUT_OFF = "put off"
+#: A prime, so that the places lie far apart.
+_STRIDE = 7919
+T = TypeVar("T")
+#: What it lists, and what is done for each.
+Duty = tuple[Callable[[Ports], Sequence[Any]], Callable[[Ports, Any], Iterator[Swept]]]
+#: The action that names a cluster for which no record accounts; an alarm counts it.
 UNKNOWN_CLUSTER = "unknown cluster kept"
 
 
-def sweep(ports: Ports) -> list[Swept]:
-    """Do every duty for each of its items.
+def sweep(ports: Ports, timer: Callable[[], float] = time.monotonic) -> list[Swept]:
+    """Do every duty for each of its items, as far as the time goes.
 
-    The sweep reports a duty that fails for an item, and goes on with the next.
+    The sweep reports a duty that fails for an item, and goes on with the next. `timer` counts
+    seconds.
     """
-    done: list[Swept] = []
-    for listing, duty in DUTIES:
-        try:
-            items = listing(ports)
-        except Exception as error:  # noqa: BLE001  (the other duties have their turn)
-            done.append(_failed(duty.__name__, error))
-            continue
-        for item in items:
-            if isinstance(item, Unanswered):
-                done.append(_failed(f"{duty.__name__} {item.name}", item.error))
-                continue
-            try:
-                done.extend(duty(ports, item))
-            except ConflictError:
-                continue  # another process changes it right now; the next sweep looks again
-            except Exception as error:  # noqa: BLE001  (a defect met by one keeps no other waiting)
-                done.append(_failed(f"{duty.__name__} {_name(item)}", error))
-    return done
+    end = timer() + SWEEP_SECONDS
+    duties = [*QUICK, *_in_turn(ports, SLOW)]
+    return [swept for duty in duties for swept in _done(ports, duty, timer, end)]
+
+
+def _done(ports: Ports, given: Duty, timer: Callable[[], float], end: float) -> Iterator[Swept]:
+    listing, duty = given
+    until = min(end, timer() + DUTY_SECONDS)
+    try:
+        items = listing(ports) if timer() < end else None
+    except Exception as error:  # noqa: BLE001  (the other duties have their turn)
+        yield _failed(duty.__name__, error)
+        return
+    if items is None:
+        yield Swept(PUT_OFF, duty.__name__, "all of it is left to the next sweep")
+        return
+    for place, item in enumerate(items):
+        if timer() >= until:
+            left = f"{len(items) - place} of {len(items)} are left to the next sweep"
+            yield Swept(PUT_OFF, duty.__name__, left)
+            return
+        yield from _done_for(ports, duty, item)
+
+
+def _done_for(
+    ports: Ports, duty: Callable[[Ports, Any], Iterator[Swept]], item: Any
+) -> Iterator[Swept]:
+    if isinstance(item, Unanswered):
+        yield _failed(f"{duty.__name__} {item.name}", item.error)
+        return
+    try:
+        yield from duty(ports, item)
+    except ConflictError:
+        return  # another process changes it right now; the next sweep looks again
+    except Exception as error:  # noqa: BLE001  (a defect met by one keeps no other waiting)
+        yield _failed(f"{duty.__name__} {_name(item)}", error)
+
+
+def _in_turn(ports: Ports, items: Sequence[T]) -> list[T]:
+    """Beginning at another place in each minute, so that none is always the last."""
+    if not items:
+        return []
+    first = int(ports.clock.now().timestamp() // 60) * _STRIDE % len(items)
+    return [*items[first:], *items[:first]]
 
 
 def _failed(subject: str, error: Exception) -> Swept:
@@ -538,32 +582,28 @@ def _letters(ports: Ports) -> Sequence[DeadLetter]:
 
 
 def _waits(ports: Ports) -> Sequence[Wait]:
-    return ports.waits.all()
+    return _in_turn(ports, ports.waits.all())
 
 
 def _runs(ports: Ports) -> Sequence[Run]:
-    return ports.runs.active()
+    return _in_turn(ports, ports.runs.active())
 
 
 def _clusters(ports: Ports) -> Sequence[Cluster]:
-    return ports.clusters.active()
+    return _in_turn(ports, ports.clusters.active())
 
 
-DUTIES: tuple[
-    tuple[Callable[[Ports], Sequence[Any]], Callable[[Ports, Any], Iterator[Swept]]], ...
-] = (
+#: Each item takes some calls of AWS.
+QUICK: tuple[Duty, ...] = (
     (_waits, lost_wake),
     (_runs, dead_run),
     (_clusters, dead_machine),
     (_clusters, asked_deletion),
     (_clusters, cluster_change),
     (_clusters, silent_controller),
-    (_clusters, adopted_nodes),
     (_clusters, archive_step),
     (_clusters, idle_cluster),
     (_clusters, overdue_teardown),
-    (_clusters, stray_job),
-    (_runs, unheard_job),
     (_clusters, turns_step),
     (watched_budgets, team_budget_step),
     (pending_approvals, approval_step),
@@ -577,5 +617,11 @@ DUTIES: tuple[
     (directories, old_directory),
     (unsent_notices, notice_step),
     (due_deliveries, delivery_step),
-    (_letters, dead_letter),  # last: an event that made on-fact fail may make the sweep fail, too
+    (_letters, dead_letter),
+)
+#: Each item may wait for a node that does not answer.
+SLOW: tuple[Duty, ...] = (
+    (_clusters, adopted_nodes),
+    (_clusters, stray_job),
+    (_runs, unheard_job),
 )

@@ -15,6 +15,7 @@ from trainyard.domain.errors import (
     FieldError,
     IdempotencyConflict,
     InvalidRequest,
+    TooManyWebhooks,
     WebhookNotFound,
 )
 from trainyard.domain.webhook_records import Delivery, Key, Keys, Webhook
@@ -44,7 +45,7 @@ def add_webhook(
         pass
     # Those that are Disabled count: a redelivery brings each back.
     if len(ports.webhooks.list(limit=MOST_WEBHOOKS, token=None).items) >= MOST_WEBHOOKS:
-        raise ConflictError(f"there are {MOST_WEBHOOKS} webhooks already; remove one first")
+        raise TooManyWebhooks.of(MOST_WEBHOOKS)
     made = Webhook(
         id=id_, spec=spec, created_at=now, created_by=by, updated_at=now, body_hash=asked
     )
