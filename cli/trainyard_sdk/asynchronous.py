@@ -167,9 +167,6 @@ class AsyncCluster(ClusterState):
     async def stop(self, *, force: bool = False) -> AsyncCluster:
         return await self._done(self._cluster.stop, force=force)
 
-    async def keep(self) -> AsyncCluster:
-        return await self._done(self._cluster.keep)
-
     async def start(self) -> AsyncCluster:
         return await self._done(self._cluster.start)
 

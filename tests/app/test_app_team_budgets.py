@@ -14,6 +14,7 @@ from tests.support.spec_parts import cluster_spec
 from tests.support.story import Story, make_cluster, run_spec
 
 from trainyard.app.clusters.delete_cluster import delete_cluster
+from trainyard.app.runs import team_budgets as use_cases
 from trainyard.app.runs.advance_array import member_run
 from trainyard.app.runs.cluster_costs import cost_of_cluster
 from trainyard.app.runs.fire_schedule import fire_schedule
@@ -33,6 +34,7 @@ from trainyard.domain.errors import (
     ClusterInUse,
     ConflictError,
     InvalidRequest,
+    WrongState,
 )
 from trainyard.domain.records import Run
 from trainyard.domain.team_budget_records import TeamAccount, TeamBudget
@@ -494,3 +496,17 @@ def test_a_budget_is_for_one_label_s_value_or_one_cluster(
 ) -> None:
     with pytest.raises(ValidationError, match=words):
         TeamBudgetSpec.model_validate({"maxUsd": 1.0, **fields})
+
+
+def test_there_are_not_more_budgets_than_the_sweep_looks_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(use_cases, "MOST_BUDGETS", 1)
+    story = Story()
+    budget(story, 2.0)
+    assert budget(story, 3.0).revision == 2, "one that is there may be changed"
+    spec = TeamBudgetSpec(label="team=speech", max_usd=2.0)
+    with pytest.raises(WrongState, match="There are 1 budgets already"):
+        set_budget(story.world.ports, "speech", spec)
+    remove_budget(story.world.ports, "vision")
+    assert set_budget(story.world.ports, "speech", spec).status == "Active"

@@ -14,6 +14,7 @@ from trainyard.domain.errors import (
     ConflictError,
     FieldError,
     InvalidRequest,
+    WrongState,
 )
 from trainyard.domain.records import Cluster
 from trainyard.domain.team_budget_records import TeamBudget
@@ -72,7 +73,10 @@ def _stored(ports: Ports, name: str) -> TeamBudget | None:
 
 def _check_room(ports: Ports) -> None:
     if len(ports.team_budgets.active()) >= MOST_BUDGETS:
-        raise ConflictError(f"there are {MOST_BUDGETS} budgets already; remove one first")
+        raise WrongState(
+            f"There are {MOST_BUDGETS} budgets already, as many as there may be.",
+            next_step="Remove one that nobody needs: trainyard budget ls, trainyard budget rm.",
+        )
 
 
 def shown_budget(ports: Ports, name: str) -> TeamBudget:
