@@ -170,6 +170,9 @@ class AsyncCluster(ClusterState):
     async def start(self) -> AsyncCluster:
         return await self._done(self._cluster.start)
 
+    async def keep(self) -> AsyncCluster:
+        return await self._done(self._cluster.keep)
+
     async def delete(self, *, force: bool = False) -> AsyncCluster:
         return await self._done(self._cluster.delete, force=force)
 
