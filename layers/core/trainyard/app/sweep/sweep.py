@@ -71,8 +71,10 @@ STRAY_SECONDS = 60
 STOP_COMMAND_SECONDS = 20.0
 #: A duty that took so long leaves what is left to the next sweep.
 DUTY_SECONDS = 10.0
-#: After so long nothing else is begun. The function has 60 s, and a command to a node may take 20.
-SWEEP_SECONDS = 35.0
+#: After so long nothing else is begun. The function has 60 s.
+SWEEP_SECONDS = 45.0
+#: Nor anything that speaks to a node, which may take 20 s.
+SLOW_SECONDS = 35.0
 #: So many dead letters a sweep: recorded within its time limit, even while the table is slow.
 LETTERS = 200
 #: So many executions in a row that die at once are a defect, not bad luck.
@@ -96,9 +98,10 @@ def sweep(ports: Ports, timer: Callable[[], float] = time.monotonic) -> list[Swe
     The sweep reports a duty that fails for an item, and goes on with the next. `timer` counts
     seconds.
     """
-    end = timer() + SWEEP_SECONDS
-    duties = [*QUICK, *_in_turn(ports, SLOW)]
-    return [swept for duty in duties for swept in _done(ports, duty, timer, end)]
+    began = timer()
+    duties = [(duty, SWEEP_SECONDS) for duty in QUICK]
+    duties += [(duty, SLOW_SECONDS) for duty in _in_turn(ports, SLOW)]
+    return [swept for duty, most in duties for swept in _done(ports, duty, timer, began + most)]
 
 
 def _done(ports: Ports, given: Duty, timer: Callable[[], float], end: float) -> Iterator[Swept]:
@@ -597,6 +600,7 @@ def _clusters(ports: Ports) -> Sequence[Cluster]:
 QUICK: tuple[Duty, ...] = (
     (_waits, lost_wake),
     (_runs, dead_run),
+    (watched_budgets, team_budget_step),
     (_clusters, dead_machine),
     (_clusters, asked_deletion),
     (_clusters, cluster_change),
@@ -605,7 +609,6 @@ QUICK: tuple[Duty, ...] = (
     (_clusters, idle_cluster),
     (_clusters, overdue_teardown),
     (_clusters, turns_step),
-    (watched_budgets, team_budget_step),
     (pending_approvals, approval_step),
     (active_arrays, array_step),
     (stored_schedules, schedule_step),
