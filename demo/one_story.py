@@ -332,7 +332,8 @@ def _ends(scene: Scene) -> None:
     record.took("the page says Succeeded", seconds)
     record.picture(scene.page, "5-the-end")
     said, cost = text_of(end), api.run_cost(scene.run)
-    _is_said(said, "Cost: ", "Useful: ", "Waste: ", "recomputation", "restart")
+    # A node that is killed right after a checkpoint costs no step, so none may be done again.
+    _is_said(said, "Cost: ", "Useful: ", "Waste: ", "restart")
     for line in cost["ledger"]:
         _is_said(said, line["cause"], f"{line['seconds']:,.1f} s", f"{line['usd']:.4f} USD")
     whole = sum(line["usd"] for line in cost["ledger"])
