@@ -86,7 +86,8 @@ test-first-light: ## first-light in trouble, and each assumption about AWS broke
 	@$(BIN)/python -m pytest $(BESIDE) -m first_light tests/local/system tests/machines
 
 test-often: setup-trainers ## real processes 20 times: what failed how often (TESTS=, TIMES=, BUSY=)
-	@PYTEST_ADDOPTS="$(BESIDE)" $(BIN)/python scripts/often.py --times $(or $(TIMES),20) \
+	@PYTEST_ADDOPTS="$(BESIDE) $(if $(TESTS),,-m 'not long and not first_light')" \
+		$(BIN)/python scripts/often.py --times $(or $(TIMES),20) \
 		--busy $(or $(BUSY),0) $(TESTS)
 
 check: setup ## format, lint, types, import rules, generated files, SAM and ASL

@@ -13,7 +13,7 @@ from typing import Any
 import boto3
 import httpx
 import pytest
-from botocore.exceptions import ClientError
+from tests.support.new_roles import made_cluster
 from tests.support.repository import ROOT
 from tests.support.system import System, eventually
 
@@ -96,17 +96,7 @@ class Machines:
             "VpcConfig": {"SecurityGroupIds": ["sg-0123456789abcdef0"],
                           "Subnets": ["subnet-0123456789abcdef0"]},
         }  # fmt: skip
-        eventually(f"{name} is taken: its role can be assumed", lambda: self._taken(request), 10)
-
-    def _taken(self, request: Json) -> bool:
-        """IAM tells of a new role after a moment only."""
-        try:
-            self.sagemaker.create_cluster(**request)
-        except ClientError as refusal:
-            if "Could not assume role" in str(refusal):
-                return False
-            raise
-        return True
+        made_cluster(self.sagemaker, **request)
 
     def up(self, name: str, entry: str, **more: Any) -> list[Json]:
         """A cluster of which every node runs; controller first."""

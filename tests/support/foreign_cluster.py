@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from tests.support.new_roles import made_cluster
 from tests.support.spec_parts import FILESYSTEM
 from tests.support.system import System
 
@@ -59,7 +60,7 @@ class ForeignCluster:
         s3 = system.aws("s3")
         s3.create_bucket(Bucket=BUCKET)
         s3.put_object(Bucket=BUCKET, Key="scripts/on_create.sh", Body=SCRIPT.encode())
-        self.arn = str(self.sagemaker.create_cluster(**self._request())["ClusterArn"])
+        self.arn = made_cluster(self.sagemaker, **self._request())
 
     def _role(self) -> str:
         found = self.iam.create_role(

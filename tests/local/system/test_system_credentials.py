@@ -11,6 +11,7 @@ import boto3
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
+from tests.support.new_roles import made_cluster
 from tests.support.system import System, eventually, light_job
 
 from trainyard_agent.host.identifiers import ulid
@@ -176,18 +177,8 @@ def foreign(system: System) -> Iterator[str]:
             "SourceS3Uri": "s3://sagemaker-not-there/scripts", "OnCreate": "on_create.sh",
         },
     }  # fmt: skip
-
-    def created() -> bool:
-        tags = [{"Key": "trainyard:stage", "Value": "another"}]
-        try:  # a role that was just made is refused for a moment
-            sagemaker.create_cluster(ClusterName=name, InstanceGroups=[group], Tags=tags)
-        except ClientError as error:
-            if "assume role" not in str(error):
-                raise
-            return False
-        return True
-
-    eventually("the foreign cluster is made", created)
+    tags = [{"Key": "trainyard:stage", "Value": "another"}]
+    made_cluster(sagemaker, ClusterName=name, InstanceGroups=[group], Tags=tags)
     yield name
     eventually(
         "it can be deleted",
