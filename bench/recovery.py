@@ -129,7 +129,7 @@ class Bench:
 
     def prepare(self) -> None:
         """Make the cluster and train once without a fault, for the weights to compare with."""
-        self.cloud.api.create_cluster(_cluster(self.nodes))
+        self.cloud.api.create_cluster(cluster_spec(self.nodes))
         self._wait(
             "the cluster is ready",
             lambda: self.cloud.api.cluster(CLUSTER)["status"] == "Ready",
@@ -342,7 +342,7 @@ class Bench:
         return found
 
 
-def _cluster(nodes: str) -> dict[str, Any]:
+def cluster_spec(nodes: str) -> dict[str, Any]:
     groups = [
         {"name": "controller", "role": "controller", "instanceType": "ml.c5.large", "count": 1},
         {
