@@ -88,6 +88,8 @@ KINDS = (
     ),
     Kind("node falls silent, other worker", "cut-link", -1, "node-lost", None, 6.0, "machines"),
     Kind("node falls silent, batch host", "cut-link", 0, "node-lost", None, 6.0, "machines"),
+    Kind("machine stands still, a worker", "freeze-node", -1, "node-lost", None, 6.0, "machines"),
+    Kind("machine stands still, batch host", "freeze-node", 0, "node-lost", None, 6.0, "machines"),
     Kind("power cut, other worker", "kill-node", -1, "node-lost", None, 6.0, "machines"),
     Kind("power cut, batch host", "kill-node", 0, "node-lost", None, 6.0, "machines"),
 )
