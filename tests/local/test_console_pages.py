@@ -12,9 +12,10 @@ import httpx
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 from tests.support.console_browser import CHROMIUM, chromium, known, picture, served
-from tests.support.console_scene import ENDED, RUN, SCRIPT, Scene, a_run_of_two, at, shown
+from tests.support.console_scene import ENDED, RUN, SCRIPT, Scene, a_run_of_two, at, series, shown
 from tests.support.repository import ROOT
 
+from trainyard.http import views
 from trainyard_cli.console.server import Console
 from trainyard_sdk.connection import Connection
 
@@ -476,6 +477,32 @@ def test_a_clock_that_is_behind_asks_for_the_whole_curve_and_shows_no_future(
     (asked,) = [one for one in console.scene.requests if one.url.path.endswith("/metrics")]
     assert int(asked.url.params["sinceSeconds"]) >= 240
     expect(page.locator("main header")).to_contain_text("submitted now")
+
+
+def test_another_number_that_the_program_reports_is_chosen_and_its_name_is_text(
+    console: Opened,
+) -> None:
+    page = console.at(f"/runs/{RUN}")
+    expect(page.get_by_role("img", name="Loss: ")).to_be_visible()
+    page.get_by_role("combobox", name="Shows").select_option("accuracy")
+    expect(page.get_by_role("img", name="accuracy: ")).to_be_visible()
+    assert page.url.endswith("?name=accuracy")
+    page.get_by_role("combobox", name="Shows").select_option(SCRIPT)
+    expect(page.get_by_text("The program reported no")).to_contain_text(SCRIPT)
+    page.get_by_role("combobox", name="Shows").select_option("loss")
+    expect(page.get_by_role("img", name="Loss: ")).to_be_visible()
+    assert page.url.endswith(RUN)
+
+
+def test_a_run_of_an_older_version_has_the_curve_of_its_samples(console: Opened) -> None:
+    def without(request: httpx.Request) -> views.MetricsView:
+        found = series(request)
+        return views.MetricsView.made(**vars(found) | {"points": [], "names": []})
+
+    console.scene.answers[f"GET /v1/runs/{RUN}/metrics"] = without
+    page = console.at(f"/runs/{RUN}")
+    expect(page.get_by_role("img", name="Loss: ")).to_be_visible()
+    expect(page.get_by_role("combobox", name="Shows")).to_have_count(0)
 
 
 def test_a_console_that_is_gone_says_how_to_start_it_again_for_this_page(console: Opened) -> None:

@@ -18,7 +18,7 @@ MOST_NAMES = 100
 #: A longer name is not kept, in characters.
 LONGEST_NAME = 100
 #: No document of an attempt is larger: it is read as a whole.
-MOST_BYTES = 16 * 1024**2
+MOST_BYTES = 6 * 1024**2
 #: The name of the loss, and what is asked for where nothing else is named.
 LOSS = "loss"
 

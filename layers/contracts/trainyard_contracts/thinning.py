@@ -24,9 +24,9 @@ class _Bucket(NamedTuple, Generic[T]):
     size: int
 
     def joined(self, other: _Bucket[T]) -> _Bucket[T]:
-        """With the one behind it; of equal values the earlier stays."""
+        """With the one behind it; of equal values the first and the last stay."""
         low = other.low if other.low.value < self.low.value else self.low
-        high = other.high if other.high.value > self.high.value else self.high
+        high = other.high if other.high.value >= self.high.value else self.high
         return _Bucket(low, high, self.size + other.size)
 
 

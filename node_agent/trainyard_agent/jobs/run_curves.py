@@ -24,9 +24,13 @@ log = logging.getLogger(__name__)
 
 #: Between two looks at which attempts are due.
 LOOK_SECONDS = 5.0
-#: A young attempt's curves are kept so often, an older one's after a part of its age: each time is
-#: a new version of the object, and those stay for a while.
-EVERY_SECONDS, PART_OF_AGE, MOST_SECONDS = 60.0, 0.05, 3600.0
+#: The curves of a young attempt are kept so often.
+EVERY_SECONDS = 60.0
+#: Those of an older one after this part of its age: each time is a new version of the object, and
+#: those stay for a while.
+PART_OF_AGE = 0.05
+#: But never more rarely.
+MOST_SECONDS = 1800.0
 #: After each try, at an attempt's end.
 PAUSES_SECONDS = (0.5, 2.0, 10.0, 60.0)
 
