@@ -37,7 +37,7 @@ class Collected:
     left_out: set[str] = field(default_factory=set)
 
     def add(self, name: str, step: int, at: float, value: object) -> None:
-        """What is no number is passed over; None stands for NaN and infinity."""
+        """What is no number is passed over; None means NaN or infinity."""
         if isinstance(value, bool) or not (value is None or isinstance(value, int | float)):
             return
         known = self.names.get(name) or self._begin(name)

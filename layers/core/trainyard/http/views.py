@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, Field
 
 from trainyard.app.clusters.adopt_cluster import AdoptionPlan
+from trainyard.app.runs import read_curves
 from trainyard.app.runs.dry_run import DryRun, PlannedWay
 from trainyard.app.runs.list_outputs import Outputs
 from trainyard.app.runs.read_metrics import Metrics
@@ -408,6 +409,10 @@ class CurvePoint(View):
     step: int
     value: float
 
+    @classmethod
+    def of_point(cls, point: read_curves.CurvePoint) -> Self:
+        return cls.made(at=point.at, attempt=point.attempt, step=point.step, value=point.value)
+
 
 class CurveName(View):
     """A name under which the run reported numbers, in all its attempts."""
@@ -418,6 +423,17 @@ class CurveName(View):
     last: float | None = Field(description="the newest")
     lowest: float | None = Field(description="of all attempts")
     highest: float | None = Field(description="of all attempts")
+
+    @classmethod
+    def of_name(cls, one: read_curves.CurveName) -> Self:
+        return cls.made(
+            name=one.name,
+            reports=one.reports,
+            not_finite=one.not_finite,
+            last=one.last,
+            lowest=one.lowest,
+            highest=one.highest,
+        )
 
 
 class MetricsView(View):
@@ -460,8 +476,8 @@ class MetricsView(View):
             thinned=metrics.thinned,
             node_count=metrics.node_count,
             name=curve.name,
-            points=[CurvePoint.model_construct(**vars(point)) for point in curve.points],
-            names=[CurveName.model_construct(**vars(one)) for one in curve.names],
+            points=list(map(CurvePoint.of_point, curve.points)),
+            names=list(map(CurveName.of_name, curve.names)),
             names_left_out=curve.names_left_out,
         )
 
