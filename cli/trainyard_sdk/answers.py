@@ -47,6 +47,8 @@ __all__ = [
     "Code",
     "CostTotal",
     "CostTotals",
+    "CurveName",
+    "CurvePoint",
     "DeliveryView",
     "EventPage",
     "Export",
@@ -1097,6 +1099,26 @@ class LogView(Answer):
     text: str = ""
 
 
+class CurveName(Answer):
+    """A name under which the run reported numbers, in all its attempts."""
+
+    not_finite: int
+    reports: int
+    highest: float | None = None
+    last: float | None = None
+    lowest: float | None = None
+    name: str = ""
+
+
+class CurvePoint(Answer):
+    """One report of a number."""
+
+    at: datetime
+    attempt: int
+    step: int
+    value: float
+
+
 class TimedRunSample(Answer):
     """Where the training stood at a moment."""
 
@@ -1110,10 +1132,15 @@ class TimedRunSample(Answer):
 
 
 class MetricsView(Answer):
-    """Series from the heartbeats, oldest first; `nodes` by Slurm node name."""
+    """Series from the heartbeats, oldest first, `nodes` by Slurm node name; and one curve of all
+    that the run reported, which is kept for ever."""
 
+    name: str = "loss"
+    names: list[CurveName] = Field(default_factory=list)
+    names_left_out: int = 0
     node_count: int = 0
     nodes: dict[str, list[NodeSample]] = Field(default_factory=dict)
+    points: list[CurvePoint] = Field(default_factory=list)
     run: list[TimedRunSample] = Field(default_factory=list)
     thinned: bool = False
 

@@ -26,7 +26,7 @@ from ..screen.output import (
     print_json,
     styled,
 )
-from ..screen.run_page import print_metrics, print_run
+from ..screen.run_page import print_metrics, print_names, print_run
 from ..screen.snapshot import TERMINAL
 from ..screen.waiting import Timeout, Wait, Waiting
 from ..times import seconds
@@ -35,6 +35,8 @@ from .meant import RunGiven, run_meant
 from .people import Reason
 from .run_list import label, list_runs, priority
 from .submission import prepared, print_differences
+
+DAY_SECONDS = 86400
 
 app = typer.Typer(no_args_is_help=True, help="Runs: one training job's whole life.")
 
@@ -382,23 +384,38 @@ def logs(
 def metrics(
     typer_context: typer.Context,
     run: RunGiven,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="a number that the program reports, such as accuracy, not the loss"
+        ),
+    ] = None,
+    names: Annotated[
+        bool, typer.Option("--names", help="only list the names that there are, with their numbers")
+    ] = False,
     since: Annotated[
-        int,
+        int | None,
         typer.Option(
             metavar="TIME",
-            parser=seconds(7 * 86400),
-            help="how far back, such as 2h; of an ended run from its end",
+            parser=seconds(3650 * 86400),
+            help="only its last part, such as 2h; of an ended run before its end",
         ),
-    ] = 86400,
+    ] = None,
 ) -> None:
-    """Step, loss and speed, and the loss as a curve; also of a run that has ended."""
+    """Step and speed, and the loss as a curve, or another number that the program reports.
+
+    Of the whole run; also long after it has ended and its cluster is gone.
+    """
     context = context_of(typer_context)
     run = run_meant(context, run)
-    found = context.client.metrics(run, since_seconds=since)
+    back = DAY_SECONDS if since is None else min(since, 7 * DAY_SECONDS)
+    found = context.client.metrics(run, since_seconds=back, name=name)
     if context.json:
         print_json(found)
+    elif names:
+        print_names(found)
     else:
-        print_metrics(found, out.width)
+        print_metrics(found, out.width, since)
 
 
 def _write_line(text: str) -> None:

@@ -21,7 +21,7 @@ CHECKPOINT_MANIFEST = "manifest.json"
 HOSTS = "hosts"
 JOB = "job.json"
 PROGRESS = "progress.json"
-METRICS = "metrics.jsonl"
+STEPS, METRICS = "steps.jsonl", "metrics.jsonl"
 RANK_LOGS = "rank-logs"
 RANK_LOG_TIMES = "times"
 

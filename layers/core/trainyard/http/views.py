@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, Field
 
 from trainyard.app.clusters.adopt_cluster import AdoptionPlan
+from trainyard.app.runs import read_curves
 from trainyard.app.runs.dry_run import DryRun, PlannedWay
 from trainyard.app.runs.list_outputs import Outputs
 from trainyard.app.runs.read_metrics import Metrics
@@ -16,6 +17,7 @@ from trainyard.domain.records import ClusterStatus, RunStatus
 from trainyard.domain.states import NodeState
 from trainyard_contracts.base import Unchanging
 from trainyard_contracts.cluster_specs import ClusterSpec
+from trainyard_contracts.curves import LOSS
 from trainyard_contracts.events import NodeSample, RunSample
 from trainyard_contracts.people import Person
 from trainyard_contracts.sharing import SharingSpec
@@ -399,8 +401,45 @@ class TimedRunSample(RunSample):
     at: datetime
 
 
+class CurvePoint(View):
+    """One report of a number."""
+
+    at: datetime
+    attempt: int
+    step: int
+    value: float
+
+    @classmethod
+    def of_point(cls, point: read_curves.CurvePoint) -> Self:
+        return cls.made(at=point.at, attempt=point.attempt, step=point.step, value=point.value)
+
+
+class CurveName(View):
+    """A name under which the run reported numbers, in all its attempts."""
+
+    name: str = Field(description="the program's own word; loss is the training's loss")
+    reports: int = Field(description="how many there were; of the loss of older agents, samples")
+    not_finite: int = Field(description="reports of NaN or of infinity; they have no point")
+    last: float | None = Field(description="the newest")
+    lowest: float | None = Field(description="of all attempts")
+    highest: float | None = Field(description="of all attempts")
+
+    @classmethod
+    def of_name(cls, one: read_curves.CurveName) -> Self:
+        return cls.made(
+            name=one.name,
+            reports=one.reports,
+            not_finite=one.not_finite,
+            last=one.last,
+            lowest=one.lowest,
+            highest=one.highest,
+        )
+
+
 class MetricsView(View):
-    """Series from the heartbeats, oldest first; `nodes` by Slurm node name."""
+    """Series from the heartbeats, oldest first, `nodes` by Slurm node name; and one curve of all
+    that the run reported, which is kept for ever.
+    """
 
     nodes: dict[str, list[NodeSample]]
     run: list[TimedRunSample]
@@ -412,14 +451,34 @@ class MetricsView(View):
         ),
     )
     node_count: int = Field(default=0, description="nodes that have samples, shown or not")
+    name: str = Field(default=LOSS, description="whose points are shown")
+    points: list[CurvePoint] = Field(
+        default_factory=list,
+        description=(
+            "of the whole run, by attempt and step, 2000 at most: the first, the newest, the "
+            "lowest and the highest are always among them"
+        ),
+    )
+    names: list[CurveName] = Field(
+        default_factory=list, description="100 at most, the loss first, then by their first report"
+    )
+    names_left_out: int = Field(default=0, description="names that are not kept or not shown")
 
     @classmethod
     def of_series(cls, metrics: Metrics) -> Self:
         samples = [
             TimedRunSample.model_construct(**dict(sample), at=at) for at, sample in metrics.run
         ]
+        curve = metrics.curve
         return cls.made(
-            nodes=metrics.nodes, run=samples, thinned=metrics.thinned, node_count=metrics.node_count
+            nodes=metrics.nodes,
+            run=samples,
+            thinned=metrics.thinned,
+            node_count=metrics.node_count,
+            name=curve.name,
+            points=list(map(CurvePoint.of_point, curve.points)),
+            names=list(map(CurveName.of_name, curve.names)),
+            names_left_out=curve.names_left_out,
         )
 
 

@@ -284,6 +284,10 @@ def test_a_run_without_an_attempt_has_an_empty_log_and_empty_series(client: Clie
         "run": [],
         "thinned": False,
         "nodeCount": 0,
+        "name": "loss",
+        "points": [],
+        "names": [],
+        "namesLeftOut": 0,
     }
 
 
