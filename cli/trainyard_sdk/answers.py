@@ -927,10 +927,12 @@ class Code(Answer):
 
 
 class Incident(Answer):
-    """From the first bad fact to the first training step after it."""
+    """From the first bad fact to the first training step after it.  Where a program tells no step,
+    it lasts until the program started again and lived."""
 
     attempt: int
     life: int
+    resumed_by: Open[Literal["step", "start"]]
     started_at: datetime
     actions: list[str] = Field(default_factory=list)
     cause: str = ""

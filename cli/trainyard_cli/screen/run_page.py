@@ -214,9 +214,12 @@ def _print_incidents(run: Json) -> None:
 
 
 def _back_after(incident: Json) -> str:
-    """From the first sign of it to the next training step."""
+    """From the first sign of it to the next training step; of a program without, to its start."""
     seconds = between(incident["startedAt"], incident.get("resumedAt"))
-    return "-" if seconds is None else seconds_text(seconds)
+    if seconds is None:
+        return "-"
+    began = " (started)" if incident.get("resumedBy") == "start" else ""
+    return f"{seconds_text(seconds)}{began}"
 
 
 def _print_checkpoints(checkpoints: Sequence[Json]) -> None:

@@ -81,7 +81,10 @@ class Attempt(View):
 
 
 class Incident(View):
-    """From the first bad fact to the first training step after it."""
+    """From the first bad fact to the first training step after it.
+
+    Where a program tells no step, it lasts until the program started again and lived.
+    """
 
     cause: str
     attempt: int
@@ -91,6 +94,10 @@ class Incident(View):
     reason: str
     node: str | None
     resumed_at: datetime | None
+    resumed_by: Literal["step", "start"] = Field(
+        description="start: its program tells no step, so resumedAt is when the program started "
+        "again, and no time of a recovery"
+    )
 
 
 class Export(View):

@@ -280,11 +280,12 @@ def test_a_run_is_shown_with_its_end_its_incidents_and_where_its_results_lie(
         "node": "ip-127-0-0-2",
         "reason": "its agent fell silent",
     }
+    silent = {**incident, "cause": "worker-killed", "resumedBy": "start"}
     found = exported("Succeeded", uri="s3://bucket/clusters/c/runs/r/export/")
     api.answers |= {
         f"GET /v1/runs/{RUN}": (
             200,
-            {**found, "finishedAt": "2026-11-20T21:01:02Z", "incidents": [incident]},
+            {**found, "finishedAt": "2026-11-20T21:01:02Z", "incidents": [incident, silent]},
         ),
         f"GET /v1/runs/{RUN}/checkpoints": (200, {"checkpoints": []}),
     }
@@ -300,6 +301,8 @@ def test_a_run_is_shown_with_its_end_its_incidents_and_where_its_results_lie(
     (row,) = [line for line in out.splitlines() if "node-lost" in line]
     assert row.split()[2:6] == ["node-lost", "1", "ip-127-0-0-2", "2.5"]
     assert row.endswith("its agent fell silent")
+    (row,) = [line for line in out.splitlines() if "worker-killed" in line]
+    assert "2.5 s (started)" in row, "no step was told"
 
 
 def test_a_run_of_a_program_that_reports_nothing_shows_its_newest_checkpoints_step(
