@@ -82,7 +82,7 @@ def _started(draft: Draft, fact: AttemptStarted | None) -> None:
 def _runs(draft: Draft, fact: AttemptStarted | None) -> None:
     """A program that tells no step runs, too: from its start, as far as that is known.
 
-    Where an earlier attempt told steps, the run waits for the next one instead, and goes on with
+    Where an earlier attempt had steps, the run waits for the next one instead, and goes on with
     that. Where none did, the incidents are over once the program has lived for EARLY_SECONDS:
     what fails sooner is judged as an error at the same place, so nothing has gone on before.
     """

@@ -392,7 +392,7 @@ class Run(Record):
 
     @property
     def tells_steps(self) -> bool:
-        """Whether any attempt has told a step."""
+        """Whether any attempt made a step as far as is known."""
         return any(attempt.first_step_at is not None for attempt in self.attempts)
 
     @property
