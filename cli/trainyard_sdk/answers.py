@@ -75,6 +75,7 @@ __all__ = [
     "OutputPage",
     "Person",
     "PlanView",
+    "PlannedVariable",
     "PriceSpan",
     "Problem",
     "ProgressSource",
@@ -432,6 +433,15 @@ class ClusterPage(Answer):
     next_token: str | None = None
 
 
+class PlannedVariable(Answer):
+    """A variable that the run's program will find."""
+
+    source: Open[Literal["job", "secret", "trainyard", "launcher"]]
+    name: str = ""
+    note: str = ""
+    value: str | None = None
+
+
 class WayView(Answer):
     """A way in which the cluster would be tried."""
 
@@ -453,6 +463,7 @@ class PlanView(Answer):
     backend: str | None = None
     batch_script: str | None = None
     cannot: list[str] = Field(default_factory=list)
+    environment: list[PlannedVariable] = Field(default_factory=list)
     expected_usd: float | None = None
     files: dict[str, int] = Field(default_factory=dict)
     hourly_usd: float | None = None

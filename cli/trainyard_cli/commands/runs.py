@@ -24,7 +24,9 @@ from ..screen.output import (
     out,
     print_fields,
     print_json,
+    print_table,
     styled,
+    table,
 )
 from ..screen.run_page import print_metrics, print_run
 from ..screen.snapshot import TERMINAL
@@ -619,6 +621,17 @@ def print_plan(context: Context, plan: Json) -> None:
         out.print(plan["batchScript"], markup=False, soft_wrap=True)
         out.print("In it stand for what the cluster's own agent puts there:")
         print_fields(_MARKS)
+    if plan.get("environment"):
+        out.print("[bold]Variables that the program will find[/]")
+        print_table(table(["name", "value", "set by"], map(_variable, plan["environment"])))
     for warning in plan.get("warnings") or []:
         out.print(f"[yellow]warning[/] {escape(warning)}")
     err.print("Nothing was done.")
+
+
+def _variable(one: Json) -> tuple[str, str, str]:
+    value, note = one.get("value"), one.get("note") or ""
+    shown = f"[dim]{escape(note)}[/]" if value is None else escape(value)
+    if value is not None and note:
+        shown = f"{shown} [dim]({escape(note)})[/]"
+    return escape(one["name"]), shown, escape(one.get("source") or "-")

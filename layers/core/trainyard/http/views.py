@@ -14,6 +14,7 @@ from trainyard.domain import records
 from trainyard.domain.advice import advised
 from trainyard.domain.records import ClusterStatus, RunStatus
 from trainyard.domain.states import NodeState
+from trainyard.domain.variables import Variable
 from trainyard_contracts.base import Unchanging
 from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.events import NodeSample, RunSample
@@ -471,6 +472,24 @@ def _usd(hourly: float | None, seconds: int | None, most: float | None = None) -
     return round(usd if most is None else min(usd, most), 2)
 
 
+class PlannedVariable(View):
+    """A variable that the run's program will find."""
+
+    name: str
+    value: str | None = Field(
+        description="null where it is secret, or not known before the run is submitted"
+    )
+    source: Literal["job", "secret", "trainyard", "launcher"] = Field(
+        description="who sets it: job.environment, job.secrets, Trainyard for every job, or the "
+        "recipe's launcher for each process"
+    )
+    note: str = Field(description="what it will be, or what else to know; '' = nothing")
+
+    @classmethod
+    def of_variable(cls, one: Variable) -> Self:
+        return cls(name=one.name, value=one.value, source=one.source, note=one.note)
+
+
 class PlanView(View):
     """What would be sent, but is not: the backend's exact request, files with sizes, the price."""
 
@@ -502,6 +521,10 @@ class PlanView(View):
     most_usd: float | None = Field(
         default=None, description="of limits.maxDurationSeconds, or the budget if that is less"
     )
+    environment: list[PlannedVariable] = Field(
+        default_factory=list,
+        description="what a run's program will find, each name once; secrets by their names only",
+    )
 
     @classmethod
     def of_plan(cls, plan: DryRun) -> Self:
@@ -518,6 +541,7 @@ class PlanView(View):
             cannot=plan.cannot,
             expected_usd=_usd(plan.hourly_usd, plan.expected_seconds),
             most_usd=_usd(plan.hourly_usd, plan.longest_seconds, plan.budget_usd),
+            environment=[PlannedVariable.of_variable(one) for one in plan.variables],
         )
 
 

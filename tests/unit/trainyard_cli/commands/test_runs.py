@@ -190,6 +190,11 @@ def test_a_dry_run_shows_the_plan_and_asks_for_nothing_else(
     plan = {"operation": "CreateCluster", "request": {"ClusterName": "mine"},
             "files": {"on_create.sh": 2048}, "batchScript": "#!/bin/bash [x]",
             "hourlyUsd": 1.5, "expectedUsd": 3.0, "mostUsd": 15.0,
+            "environment": [
+                {"name": "LR", "value": "[b]1", "source": "job", "note": ""},
+                {"name": "TOKEN", "value": None, "source": "secret", "note": "the secret 'a'"},
+                {"name": "TRAINYARD_ATTEMPT", "value": "1", "source": "launcher", "note": "so"},
+            ],
             "warnings": ["no spare"]}  # fmt: skip
     api.answers["POST /v1/runs"] = (200, plan)
     code, out, _ = trainyard("run", "submit", spec, "--dryrun")
@@ -202,6 +207,10 @@ def test_a_dry_run_shows_the_plan_and_asks_for_nothing_else(
         "1 file, 2.0 KiB",
     ):
         assert part in out
+    rows = [line.split() for line in out.splitlines()]
+    assert ["LR", "[b]1", "job"] in rows
+    assert ["TOKEN", "the", "secret", "'a'", "secret"] in rows
+    assert ["TRAINYARD_ATTEMPT", "1", "(so)", "launcher"] in rows
     assert [request["query"] for request in api.requests] == [{"dryrun": "true"}]
 
 

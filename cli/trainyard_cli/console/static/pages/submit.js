@@ -108,6 +108,13 @@ function Plan({ plan }) {
         </tr>`)}</tbody></table><//>`}
     ${plan.operation && html`<details><summary>Request of ${plan.operation}</summary>
       <pre class="code" tabindex="0">${JSON.stringify(plan.request, null, 2)}</pre></details>`}
+    ${plan.environment?.length > 0 && html`<details><summary>Variables of the program
+        (${number(plan.environment.length)})</summary><${Scroll} label="Variables"><table>
+      <thead><tr><th>Name</th><th>Value</th><th>Set by</th></tr></thead><tbody>
+      ${plan.environment.map((one) => html`<tr><th scope="row"><code>${one.name}</code></th>
+        <td class="wide">${one.value != null && html`<code>${one.value}</code> `}
+          ${one.note && html`<span class="quiet">${one.note}</span>`}</td>
+        <td>${one.source}</td></tr>`)}</tbody></table><//></details>`}
     ${plan.batchScript && html`<details><summary>Batch script</summary>
       <pre class="code" tabindex="0">${plan.batchScript}</pre></details>`}</section>`;
 }

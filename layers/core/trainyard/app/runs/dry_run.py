@@ -25,6 +25,7 @@ from trainyard.domain import names, recipes, results
 from trainyard.domain.capacity import all_ways
 from trainyard.domain.errors import UploadIncomplete
 from trainyard.domain.records import Cluster
+from trainyard.domain.variables import Variable, variables
 from trainyard.ports import BackendRequest, Ports
 from trainyard_contracts.cluster_base import ClusterBase, Way
 from trainyard_contracts.cluster_specs import ClusterSpec
@@ -72,6 +73,8 @@ class DryRun:
     longest_seconds: int | None = None
     #: It is stopped before it costs more.
     budget_usd: float | None = None
+    #: What a run's program will find; empty of a cluster.
+    variables: list[Variable] = field(default_factory=list)
 
 
 def dry_run_run(ports: Ports, spec: RunSpec, *, by: Person | None = None) -> DryRun:
@@ -90,7 +93,8 @@ def dry_run_run(ports: Ports, spec: RunSpec, *, by: Person | None = None) -> Dry
     held = [f"It would wait for people: {why}"] if why is not None else []
     warnings = [*held, *results.warnings(spec), *_code_warnings(ports, spec)]
     if spec.cluster.spec is None:
-        return _on_its_cluster(ports, spec, script, warnings)
+        plan = _on_its_cluster(ports, spec, script, warnings)
+        return plan if existing is None else replace(plan, variables=variables(spec, existing.spec))
     plan = dry_run_cluster(
         ports,
         spec.cluster.spec,
@@ -106,6 +110,7 @@ def dry_run_run(ports: Ports, spec: RunSpec, *, by: Person | None = None) -> Dry
         expected_seconds=spec.limits.expected_seconds,
         longest_seconds=spec.limits.max_duration_seconds,
         budget_usd=_budget(spec),
+        variables=variables(spec, spec.cluster.spec),
     )
 
 
