@@ -66,6 +66,7 @@ __all__ = [
     "JobSpec",
     "LedgerLine",
     "LimitSpec",
+    "ListPriceView",
     "LogView",
     "MetricsView",
     "MissingObject",
@@ -433,6 +434,16 @@ class ClusterPage(Answer):
     next_token: str | None = None
 
 
+class ListPriceView(Answer):
+    """What it would cost on AWS, where the deployment's own price list does not say it."""
+
+    as_of: str | None = None
+    expected_usd: float | None = None
+    hourly_usd: float | None = None
+    most_usd: float | None = None
+    words: str = ""
+
+
 class PlannedVariable(Answer):
     """A variable that the run's program will find."""
 
@@ -467,6 +478,7 @@ class PlanView(Answer):
     expected_usd: float | None = None
     files: dict[str, int] = Field(default_factory=dict)
     hourly_usd: float | None = None
+    list_price: ListPriceView | None = None
     most_usd: float | None = None
     operation: str | None = None
     request: dict[str, Any] = Field(default_factory=dict)

@@ -604,7 +604,15 @@ def print_plan(context: Context, plan: Json) -> None:
         return
     known = plan.get("hourlyUsd") is not None
     price = _compared({**plan, "zones": None}) if known else None
-    print_fields({"operation": plan.get("operation"), "price": price})
+    listed = plan.get("listPrice") or {}
+    print_fields(
+        {
+            "operation": plan.get("operation"),
+            "price": price,
+            "on AWS": escape(listed.get("words") or ""),
+            "": _compared(listed) if listed.get("hourlyUsd") is not None else "",
+        }
+    )
     for number, one in enumerate(plan.get("ways") or [], start=1):
         out.print(f"way {number}: {escape(one['way'])} ({_compared(one)})", soft_wrap=True)
     for backend, cannot in _cannot(plan).items():

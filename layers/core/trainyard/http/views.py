@@ -1,7 +1,7 @@
 """What the API answers, field by field, in camelCase; the table's other fields stay inside."""
 
 import json
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, Field
@@ -12,6 +12,7 @@ from trainyard.app.runs.list_outputs import Outputs
 from trainyard.app.runs.read_metrics import Metrics
 from trainyard.domain import records
 from trainyard.domain.advice import advised
+from trainyard.domain.list_prices import ListPrice
 from trainyard.domain.records import ClusterStatus, RunStatus
 from trainyard.domain.states import NodeState
 from trainyard.domain.variables import Variable
@@ -490,6 +491,30 @@ class PlannedVariable(View):
         return cls(name=one.name, value=one.value, source=one.source, note=one.note)
 
 
+class ListPriceView(View):
+    """What it would cost on AWS, where the deployment's own price list does not say it."""
+
+    hourly_usd: float | None = Field(description="of all nodes; null where it is not known")
+    expected_usd: float | None = Field(
+        description="of limits.expectedSeconds; null where that or the price is not known"
+    )
+    most_usd: float | None = Field(
+        description="of limits.maxDurationSeconds, or the budget if that is less"
+    )
+    as_of: date | None = Field(description="the day of the oldest price in it")
+    words: str = Field(description="what it is, or why it is not known")
+
+    @classmethod
+    def of_plan(cls, found: ListPrice, plan: DryRun) -> Self:
+        return cls(
+            hourly_usd=found.hourly_usd,
+            expected_usd=_usd(found.hourly_usd, plan.expected_seconds),
+            most_usd=_usd(found.hourly_usd, plan.longest_seconds, plan.budget_usd),
+            as_of=found.on,
+            words=found.words,
+        )
+
+
 class PlanView(View):
     """What would be sent, but is not: the backend's exact request, files with sizes, the price."""
 
@@ -526,8 +551,15 @@ class PlanView(View):
         description="what a run's program will find, each name once; secrets by their names only",
     )
 
+    list_price: ListPriceView | None = Field(
+        default=None,
+        description="what the first way would cost on AWS by a list that is shipped, where nodes "
+        "are free (the local cloud) or their price is not known; null where hourlyUsd says it",
+    )
+
     @classmethod
     def of_plan(cls, plan: DryRun) -> Self:
+        listed = plan.list_price
         return cls(
             request=plan.request,
             operation=plan.operation,
@@ -542,6 +574,7 @@ class PlanView(View):
             expected_usd=_usd(plan.hourly_usd, plan.expected_seconds),
             most_usd=_usd(plan.hourly_usd, plan.longest_seconds, plan.budget_usd),
             environment=[PlannedVariable.of_variable(one) for one in plan.variables],
+            list_price=None if listed is None else ListPriceView.of_plan(listed, plan),
         )
 
 

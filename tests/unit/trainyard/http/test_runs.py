@@ -121,7 +121,9 @@ def test_a_dry_run_answers_the_plan_and_does_nothing(client: Client) -> None:
         "expectedUsd",
         "mostUsd",
         "environment",
+        "listPrice",
     }
+    assert plan["listPrice"] is None, "the price list says what it costs"
     assert plan["operation"]
     assert "srun" in plan["batchScript"]
     assert client.get("/v1/runs").json["runs"] == []

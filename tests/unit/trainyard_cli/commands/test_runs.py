@@ -234,6 +234,23 @@ def test_a_dry_run_compares_ways_by_prices_zones_and_what_their_backends_cannot_
     assert "hyperpod cannot" not in said
 
 
+def test_a_dry_run_where_nodes_are_free_says_what_the_list_says(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]], spec: str
+) -> None:
+    listed = {"hourlyUsd": 12.24, "expectedUsd": 24.48, "mostUsd": None, "asOf": "2026-09-15",
+              "words": "12.24 USD an hour: list price of 2026-09-15."}  # fmt: skip
+    plan = {"operation": "CreateCluster", "hourlyUsd": 0.0, "listPrice": listed}
+    api.answers["POST /v1/runs"] = (200, plan)
+    told = " ".join(trainyard("run", "submit", spec, "--dryrun")[1].split())
+    assert "price 0.00 USD an hour" in told
+    assert "on AWS 12.24 USD an hour: list price of 2026-09-15." in told
+    assert "24.48 USD the run" in told
+    listed |= {"hourlyUsd": None, "expectedUsd": None, "words": "not known: none is shipped."}
+    told = " ".join(trainyard("run", "submit", spec, "--dryrun")[1].split())
+    assert "on AWS not known: none is shipped." in told
+    assert "24.48" not in told
+
+
 def test_a_dry_run_on_a_cluster_that_is_there_says_so_and_explains_the_scripts_words(
     api: FakeApi, trainyard: Callable[..., tuple[int, str, str]], spec: str
 ) -> None:

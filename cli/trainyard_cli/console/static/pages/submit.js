@@ -90,6 +90,7 @@ function Plan({ plan }) {
   const files = Object.values(plan.files);
   return html`<section aria-label="What it would do"><h2>What it would do</h2><dl class="facts">
       <${Fact} name="Price">${perHour(plan)}<//>
+      ${plan.listPrice && html`<${Fact} name="On AWS">${plan.listPrice.words}<//>`}
       <${Fact} name="Expected">${usd(plan.expectedUsd)}<//>
       <${Fact} name="At most">${usd(plan.mostUsd)}<//>
       <${Fact} name="Backend">${plan.backend || "the cluster is there"}<//>

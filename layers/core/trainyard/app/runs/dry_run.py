@@ -16,7 +16,7 @@ from trainyard.app.filesystems.attach import mounted
 from trainyard.app.filesystems.attach import warnings as filesystem_warnings
 from trainyard.app.runs.after import check_after
 from trainyard.app.runs.approvals import why_needed
-from trainyard.app.runs.budgets import hourly_of
+from trainyard.app.runs.budgets import hourly_of, part_of
 from trainyard.app.runs.inputs import check_inputs
 from trainyard.app.runs.start_from import check_start
 from trainyard.app.runs.submit_run import check_cluster
@@ -24,6 +24,7 @@ from trainyard.app.runs.uploads import check_code
 from trainyard.domain import names, recipes, results
 from trainyard.domain.capacity import all_ways
 from trainyard.domain.errors import UploadIncomplete
+from trainyard.domain.list_prices import ListPrice, list_price
 from trainyard.domain.records import Cluster
 from trainyard.domain.variables import Variable, variables
 from trainyard.ports import BackendRequest, Ports
@@ -75,6 +76,8 @@ class DryRun:
     budget_usd: float | None = None
     #: What a run's program will find; empty of a cluster.
     variables: list[Variable] = field(default_factory=list)
+    #: By a list that is shipped; None where the price above says it.
+    list_price: ListPrice | None = None
 
 
 def dry_run_run(ports: Ports, spec: RunSpec, *, by: Person | None = None) -> DryRun:
@@ -94,7 +97,7 @@ def dry_run_run(ports: Ports, spec: RunSpec, *, by: Person | None = None) -> Dry
     warnings = [*held, *results.warnings(spec), *_code_warnings(ports, spec)]
     if spec.cluster.spec is None:
         plan = _on_its_cluster(ports, spec, script, warnings)
-        return plan if existing is None else replace(plan, variables=variables(spec, existing.spec))
+        return plan if existing is None else _with_its_cluster(ports, plan, spec, existing)
     plan = dry_run_cluster(
         ports,
         spec.cluster.spec,
@@ -130,6 +133,16 @@ def _on_its_cluster(ports: Ports, spec: RunSpec, script: str | None, warnings: l
         expected_seconds=spec.limits.expected_seconds,
         longest_seconds=spec.limits.max_duration_seconds,
         budget_usd=_budget(spec),
+    )
+
+
+def _with_its_cluster(ports: Ports, plan: DryRun, spec: RunSpec, cluster: Cluster) -> DryRun:
+    return replace(
+        plan,
+        variables=variables(spec, cluster.spec),
+        list_price=list_price(
+            cluster.spec, ports.config.region, plan.hourly_usd, part_of(spec, cluster.spec)
+        ),
     )
 
 
@@ -181,6 +194,9 @@ def dry_run_cluster(
         first.backend,
         first.zones,
         first.cannot,
+        list_price=list_price(
+            ways[0].spec if ways else named, ports.config.region, first.hourly_usd
+        ),
     )
 
 
