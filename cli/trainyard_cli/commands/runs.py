@@ -236,7 +236,7 @@ app.command(context_settings=TAKES_LABELS)(priority)
 
 @app.command()
 def show(typer_context: typer.Context, run: RunGiven) -> None:
-    """Show a run: status, attempts, incidents, checkpoints, and where its results lie."""
+    """Show a run: status, cost, attempts, incidents, checkpoints, and where its results lie."""
     context = context_of(typer_context)
     run = run_meant(context, run)
     document = context.client.run(run)
@@ -244,7 +244,15 @@ def show(typer_context: typer.Context, run: RunGiven) -> None:
         print_json(document)
         return
     checkpoints = context.client.checkpoints(run)
-    print_run(document, checkpoints)
+    print_run(document, checkpoints, _cost_of(context, run))
+
+
+def _cost_of(context: Context, run: str) -> Json | None:
+    """None where the API has no answer: all else of the run is shown."""
+    try:
+        return context.client.run_cost(run)
+    except ApiProblem:
+        return None
 
 
 @app.command()

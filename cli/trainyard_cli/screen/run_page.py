@@ -29,8 +29,10 @@ from .words import began_with, labels_text, mark
 Json = dict[str, Any]
 
 
-def print_run(run: Json, checkpoints: Sequence[Json]) -> None:
-    print_fields({**_fields(run), **_progress(run, checkpoints), **_synced(run), **_end(run)})
+def print_run(run: Json, checkpoints: Sequence[Json], cost: Json | None = None) -> None:
+    """`cost` is what it has cost, or None where nobody could say."""
+    fields = {**_fields(run), "cost": _cost(cost)}
+    print_fields({**fields, **_progress(run, checkpoints), **_synced(run), **_end(run)})
     _print_attempts(run)
     _print_incidents(run)
     _print_checkpoints(checkpoints)
@@ -70,12 +72,24 @@ def _image(run: Json) -> str | None:
 
 
 def _code(run: Json) -> str | None:
-    """The commit that runs. An upload has only an id, which says nothing to anybody."""
+    """The commit that runs, or the upload with its size: a run is compared with another by it."""
     code = run.get("code") or {}
-    if not code.get("commit"):
+    if not code:
         return None
+    if not code.get("commit"):
+        size = f"{counted(code['files'], 'file')}, {bytes_text(code['bytes'])}"
+        return escape(f"upload {code['tree']} ({size})")
     asked = "" if code["ref"] == code["commit"] else f" ({code['ref']})"
     return escape(f"{code['url']}{asked}, commit {code['commit']}")
+
+
+def _cost(found: Json | None) -> str | None:
+    """`trainyard run cost` says what for."""
+    if found is None:
+        return None
+    if found.get("usd") is None:
+        return f"not known: {escape(found.get('reason') or 'a price is missing')}"
+    return f"{found['usd']:.2f} USD{'' if found.get('final') else ' so far'}"
 
 
 def _start(run: Json) -> str | None:

@@ -460,6 +460,51 @@ def test_the_commit_that_runs_is_shown(
     assert "step 30 of run-x" in out
 
 
+def test_an_upload_is_shown_with_its_id_and_its_size(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]
+) -> None:
+    code = {"tree": "0a" * 32, "files": 3, "bytes": 2048, "commit": "", "url": "", "ref": ""}
+    api.answers |= {
+        f"GET /v1/runs/{RUN}": (200, a_run(code=code)),
+        f"GET /v1/runs/{RUN}/checkpoints": (200, {"checkpoints": []}),
+    }
+    out = "".join(trainyard("run", "show", RUN)[1].split())
+    assert f"upload{'0a' * 32}(3files,2.0KiB)" in out
+
+
+@pytest.mark.parametrize(
+    ("found", "shown"),
+    [
+        ({"usd": 1.234, "final": False}, "cost 1.23 USD so far"),
+        ({"usd": 0.0, "final": True}, "cost 0.00 USD"),
+        ({"usd": None, "reason": "No price of [x].", "final": False}, "cost not known: No price"),
+    ],
+)
+def test_a_run_is_shown_with_what_it_has_cost(
+    api: FakeApi,
+    trainyard: Callable[..., tuple[int, str, str]],
+    found: dict[str, Any],
+    shown: str,
+) -> None:
+    api.answers |= {
+        f"GET /v1/runs/{RUN}": (200, a_run()),
+        f"GET /v1/runs/{RUN}/checkpoints": (200, {"checkpoints": []}),
+        f"GET /v1/runs/{RUN}/cost": (200, found),
+    }
+    assert shown in " ".join(trainyard("run", "show", RUN)[1].split())
+
+
+def test_a_run_is_shown_though_its_cost_cannot_be_read(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]
+) -> None:
+    api.answers |= {
+        f"GET /v1/runs/{RUN}": (200, a_run()),
+        f"GET /v1/runs/{RUN}/checkpoints": (200, {"checkpoints": []}),
+    }
+    code, out, _ = trainyard("run", "show", RUN)
+    assert (code, "cost" in out) == (0, False)
+
+
 def test_a_run_that_is_synced_says_when_and_what_and_how_to_get_it(
     api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]
 ) -> None:
