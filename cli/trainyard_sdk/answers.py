@@ -68,6 +68,7 @@ __all__ = [
     "JobSpec",
     "LedgerLine",
     "LimitSpec",
+    "ListPriceView",
     "LogView",
     "MetricsView",
     "MissingObject",
@@ -77,6 +78,7 @@ __all__ = [
     "OutputPage",
     "Person",
     "PlanView",
+    "PlannedVariable",
     "PriceSpan",
     "Problem",
     "ProgressSource",
@@ -434,6 +436,25 @@ class ClusterPage(Answer):
     next_token: str | None = None
 
 
+class ListPriceView(Answer):
+    """What it would cost on AWS, where the deployment's own price list does not say it."""
+
+    as_of: str | None = None
+    expected_usd: float | None = None
+    hourly_usd: float | None = None
+    most_usd: float | None = None
+    words: str = ""
+
+
+class PlannedVariable(Answer):
+    """A variable that the run's program will find."""
+
+    source: Open[Literal["job", "secret", "trainyard", "launcher"]]
+    name: str = ""
+    note: str = ""
+    value: str | None = None
+
+
 class WayView(Answer):
     """A way in which the cluster would be tried."""
 
@@ -455,9 +476,11 @@ class PlanView(Answer):
     backend: str | None = None
     batch_script: str | None = None
     cannot: list[str] = Field(default_factory=list)
+    environment: list[PlannedVariable] = Field(default_factory=list)
     expected_usd: float | None = None
     files: dict[str, int] = Field(default_factory=dict)
     hourly_usd: float | None = None
+    list_price: ListPriceView | None = None
     most_usd: float | None = None
     operation: str | None = None
     request: dict[str, Any] = Field(default_factory=dict)
@@ -929,10 +952,12 @@ class Code(Answer):
 
 
 class Incident(Answer):
-    """From the first bad fact to the first training step after it."""
+    """From the first bad fact to the first training step after it.  Where a program tells no step,
+    it lasts until the program started again and lived."""
 
     attempt: int
     life: int
+    resumed_by: Open[Literal["step", "start"]]
     started_at: datetime
     actions: list[str] = Field(default_factory=list)
     cause: str = ""

@@ -24,7 +24,9 @@ from ..screen.output import (
     out,
     print_fields,
     print_json,
+    print_table,
     styled,
+    table,
 )
 from ..screen.run_page import print_metrics, print_names, print_run
 from ..screen.snapshot import TERMINAL
@@ -236,7 +238,7 @@ app.command(context_settings=TAKES_LABELS)(priority)
 
 @app.command()
 def show(typer_context: typer.Context, run: RunGiven) -> None:
-    """Show a run: status, attempts, incidents, checkpoints, and where its results lie."""
+    """Show a run: status, cost, attempts, incidents, checkpoints, and where its results lie."""
     context = context_of(typer_context)
     run = run_meant(context, run)
     document = context.client.run(run)
@@ -244,7 +246,15 @@ def show(typer_context: typer.Context, run: RunGiven) -> None:
         print_json(document)
         return
     checkpoints = context.client.checkpoints(run)
-    print_run(document, checkpoints)
+    print_run(document, checkpoints, _cost_of(context, run))
+
+
+def _cost_of(context: Context, run: str) -> Json | None:
+    """None where the API has no answer: all else of the run is shown."""
+    try:
+        return context.client.run_cost(run)
+    except ApiProblem:
+        return None
 
 
 @app.command()
@@ -619,7 +629,15 @@ def print_plan(context: Context, plan: Json) -> None:
         return
     known = plan.get("hourlyUsd") is not None
     price = _compared({**plan, "zones": None}) if known else None
-    print_fields({"operation": plan.get("operation"), "price": price})
+    listed = plan.get("listPrice") or {}
+    print_fields(
+        {
+            "operation": plan.get("operation"),
+            "price": price,
+            "on AWS": escape(listed.get("words") or ""),
+            "": _compared(listed) if listed.get("hourlyUsd") is not None else "",
+        }
+    )
     for number, one in enumerate(plan.get("ways") or [], start=1):
         out.print(f"way {number}: {escape(one['way'])} ({_compared(one)})", soft_wrap=True)
     for backend, cannot in _cannot(plan).items():
@@ -636,6 +654,17 @@ def print_plan(context: Context, plan: Json) -> None:
         out.print(plan["batchScript"], markup=False, soft_wrap=True)
         out.print("In it stand for what the cluster's own agent puts there:")
         print_fields(_MARKS)
+    if plan.get("environment"):
+        out.print("[bold]Variables that the program will find[/]")
+        print_table(table(["name", "value", "set by"], map(_variable, plan["environment"])))
     for warning in plan.get("warnings") or []:
         out.print(f"[yellow]warning[/] {escape(warning)}")
     err.print("Nothing was done.")
+
+
+def _variable(one: Json) -> tuple[str, str, str]:
+    value, note = one.get("value"), one.get("note") or ""
+    shown = f"[dim]{escape(note)}[/]" if value is None else escape(value)
+    if value is not None and note:
+        shown = f"{shown} [dim]({escape(note)})[/]"
+    return escape(one["name"]), shown, escape(one.get("source") or "-")

@@ -39,8 +39,10 @@ MOST_NAMED = 8
 MOST_FOR_SPEED = 60
 
 
-def print_run(run: Json, checkpoints: Sequence[Json]) -> None:
-    print_fields({**_fields(run), **_progress(run, checkpoints), **_synced(run), **_end(run)})
+def print_run(run: Json, checkpoints: Sequence[Json], cost: Json | None = None) -> None:
+    """`cost` is what it has cost, or None where nobody could say."""
+    fields = {**_fields(run), "cost": _cost(cost)}
+    print_fields({**fields, **_progress(run, checkpoints), **_synced(run), **_end(run)})
     _print_attempts(run)
     _print_incidents(run)
     _print_checkpoints(checkpoints)
@@ -80,12 +82,24 @@ def _image(run: Json) -> str | None:
 
 
 def _code(run: Json) -> str | None:
-    """The commit that runs. An upload has only an id, which says nothing to anybody."""
+    """The commit that runs, or the upload with its size: a run is compared with another by it."""
     code = run.get("code") or {}
-    if not code.get("commit"):
+    if not code:
         return None
+    if not code.get("commit"):
+        size = f"{counted(code['files'], 'file')}, {bytes_text(code['bytes'])}"
+        return escape(f"upload {code['tree']} ({size})")
     asked = "" if code["ref"] == code["commit"] else f" ({code['ref']})"
     return escape(f"{code['url']}{asked}, commit {code['commit']}")
+
+
+def _cost(found: Json | None) -> str | None:
+    """`trainyard run cost` says what for."""
+    if found is None:
+        return None
+    if found.get("usd") is None:
+        return f"not known: {escape(found.get('reason') or 'a price is missing')}"
+    return f"{found['usd']:.2f} USD{'' if found.get('final') else ' so far'}"
 
 
 def _start(run: Json) -> str | None:
@@ -293,9 +307,12 @@ def _print_incidents(run: Json) -> None:
 
 
 def _back_after(incident: Json) -> str:
-    """From the first sign of it to the next training step."""
+    """From the first sign of it to the next training step; of a program without, to its start."""
     seconds = between(incident["startedAt"], incident.get("resumedAt"))
-    return "-" if seconds is None else seconds_text(seconds)
+    if seconds is None:
+        return "-"
+    began = " (started)" if incident.get("resumedBy") == "start" else ""
+    return f"{seconds_text(seconds)}{began}"
 
 
 def _print_checkpoints(checkpoints: Sequence[Json]) -> None:

@@ -1,7 +1,7 @@
 """What the API answers, field by field, in camelCase; the table's other fields stay inside."""
 
 import json
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, Field
@@ -13,8 +13,10 @@ from trainyard.app.runs.list_outputs import Outputs
 from trainyard.app.runs.read_metrics import Metrics
 from trainyard.domain import records
 from trainyard.domain.advice import advised
+from trainyard.domain.list_prices import ListPrice
 from trainyard.domain.records import ClusterStatus, RunStatus
 from trainyard.domain.states import NodeState
+from trainyard.domain.variables import Variable
 from trainyard_contracts.base import Unchanging
 from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.curves import LOSS
@@ -83,7 +85,10 @@ class Attempt(View):
 
 
 class Incident(View):
-    """From the first bad fact to the first training step after it."""
+    """From the first bad fact to the first training step after it.
+
+    Where a program tells no step, it lasts until the program started again and lived.
+    """
 
     cause: str
     attempt: int
@@ -93,6 +98,10 @@ class Incident(View):
     reason: str
     node: str | None
     resumed_at: datetime | None
+    resumed_by: Literal["step", "start"] = Field(
+        description="start: its program tells no step, so resumedAt is when the program started "
+        "again, and no time of a recovery"
+    )
 
 
 class Export(View):
@@ -523,6 +532,48 @@ def _usd(hourly: float | None, seconds: int | None, most: float | None = None) -
     return round(usd if most is None else min(usd, most), 2)
 
 
+class PlannedVariable(View):
+    """A variable that the run's program will find."""
+
+    name: str
+    value: str | None = Field(
+        description="null where it is secret, or not known before the run is submitted"
+    )
+    source: Literal["job", "secret", "trainyard", "launcher"] = Field(
+        description="who sets it: job.environment, job.secrets, Trainyard for every job, or the "
+        "recipe's launcher for each process"
+    )
+    note: str = Field(description="what it will be, or what else to know; '' = nothing")
+
+    @classmethod
+    def of_variable(cls, one: Variable) -> Self:
+        return cls(name=one.name, value=one.value, source=one.source, note=one.note)
+
+
+class ListPriceView(View):
+    """What it would cost on AWS, where the deployment's own price list does not say it."""
+
+    hourly_usd: float | None = Field(description="of all nodes; null where it is not known")
+    expected_usd: float | None = Field(
+        description="of limits.expectedSeconds; null where that or the price is not known"
+    )
+    most_usd: float | None = Field(
+        description="of limits.maxDurationSeconds, or the budget if that is less"
+    )
+    as_of: date | None = Field(description="the day of the oldest price in it")
+    words: str = Field(description="what it is, or why it is not known")
+
+    @classmethod
+    def of_plan(cls, found: ListPrice, plan: DryRun) -> Self:
+        return cls(
+            hourly_usd=found.hourly_usd,
+            expected_usd=_usd(found.hourly_usd, plan.expected_seconds),
+            most_usd=_usd(found.hourly_usd, plan.longest_seconds, plan.budget_usd),
+            as_of=found.on,
+            words=found.words,
+        )
+
+
 class PlanView(View):
     """What would be sent, but is not: the backend's exact request, files with sizes, the price."""
 
@@ -554,9 +605,20 @@ class PlanView(View):
     most_usd: float | None = Field(
         default=None, description="of limits.maxDurationSeconds, or the budget if that is less"
     )
+    environment: list[PlannedVariable] = Field(
+        default_factory=list,
+        description="what a run's program will find, each name once; secrets by their names only",
+    )
+
+    list_price: ListPriceView | None = Field(
+        default=None,
+        description="what the first way would cost on AWS by a list that is shipped, where nodes "
+        "are free (the local cloud) or their price is not known; null where hourlyUsd says it",
+    )
 
     @classmethod
     def of_plan(cls, plan: DryRun) -> Self:
+        listed = plan.list_price
         return cls(
             request=plan.request,
             operation=plan.operation,
@@ -570,6 +632,8 @@ class PlanView(View):
             cannot=plan.cannot,
             expected_usd=_usd(plan.hourly_usd, plan.expected_seconds),
             most_usd=_usd(plan.hourly_usd, plan.longest_seconds, plan.budget_usd),
+            environment=[PlannedVariable.of_variable(one) for one in plan.variables],
+            list_price=None if listed is None else ListPriceView.of_plan(listed, plan),
         )
 
 

@@ -120,10 +120,36 @@ def test_a_dry_run_answers_the_plan_and_does_nothing(client: Client) -> None:
         "cannot",
         "expectedUsd",
         "mostUsd",
+        "environment",
+        "listPrice",
     }
+    assert plan["listPrice"] is None, "the price list says what it costs"
     assert plan["operation"]
     assert "srun" in plan["batchScript"]
     assert client.get("/v1/runs").json["runs"] == []
+
+
+def test_a_dry_run_shows_the_variables_and_no_secret(client: Client, world: World) -> None:
+    canary = "canary-4711"
+    world.secrets.write("team/token", canary)
+    body = spec()
+    body["cluster"]["spec"]["jobSecrets"] = ["team/token"]
+    body["job"] |= {
+        "environment": {"LR": "0.1", "EMPTY": "", "OMP_NUM_THREADS": "4"},
+        "secrets": {"HF_TOKEN": "team/token:read"},
+    }
+    answer = client.post("/v1/runs", body, query={"dryrun": "true"})
+    assert answer.status == 200, answer.json
+    shown = {one["name"]: one for one in answer.json["environment"]}
+    assert len(shown) == len(answer.json["environment"]), "each name once"
+    assert shown["LR"] == {"name": "LR", "value": "0.1", "source": "job", "note": ""}
+    assert shown["EMPTY"]["value"] == ""
+    assert shown["OMP_NUM_THREADS"]["value"] == "4", "the job's own is stronger"
+    assert (shown["HF_TOKEN"]["value"], shown["HF_TOKEN"]["source"]) == (None, "secret")
+    assert "'team/token:read'" in shown["HF_TOKEN"]["note"]
+    assert (shown["WORLD_SIZE"]["value"], shown["MASTER_ADDR"]["value"]) == ("2", None)
+    assert shown["TRAINYARD_ATTEMPT"]["value"] == "1"
+    assert canary not in json.dumps(answer.json)
 
 
 def test_a_dry_run_compares_the_ways_of_a_spec_by_request_price_and_zone(client: Client) -> None:

@@ -296,7 +296,8 @@ function Incidents({ run }) {
       <td>${one.cause}${one.node && html`<br /><code>${one.node}</code>`}</td>
       <td class="wide">${one.reason}</td><td class="number">${one.attempt}</td>
       <td class="number">${one.resumedAt
-        ? duration((Date.parse(one.resumedAt) - Date.parse(one.startedAt)) / 1000)
+        ? duration((Date.parse(one.resumedAt) - Date.parse(one.startedAt)) / 1000) +
+          (one.resumedBy === "start" ? " (started; no step told)" : "")
         : "not yet"}</td></tr>`)}</tbody></table><//>`;
 }
 

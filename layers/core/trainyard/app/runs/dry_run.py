@@ -16,7 +16,7 @@ from trainyard.app.filesystems.attach import mounted
 from trainyard.app.filesystems.attach import warnings as filesystem_warnings
 from trainyard.app.runs.after import check_after
 from trainyard.app.runs.approvals import why_needed
-from trainyard.app.runs.budgets import hourly_of
+from trainyard.app.runs.budgets import hourly_of, part_of
 from trainyard.app.runs.inputs import check_inputs
 from trainyard.app.runs.start_from import check_start
 from trainyard.app.runs.submit_run import check_cluster
@@ -24,7 +24,9 @@ from trainyard.app.runs.uploads import check_code
 from trainyard.domain import names, recipes, results
 from trainyard.domain.capacity import all_ways
 from trainyard.domain.errors import UploadIncomplete
+from trainyard.domain.list_prices import ListPrice, list_price
 from trainyard.domain.records import Cluster
+from trainyard.domain.variables import Variable, variables
 from trainyard.ports import BackendRequest, Ports
 from trainyard_contracts.cluster_base import ClusterBase, Way
 from trainyard_contracts.cluster_specs import ClusterSpec
@@ -72,6 +74,10 @@ class DryRun:
     longest_seconds: int | None = None
     #: It is stopped before it costs more.
     budget_usd: float | None = None
+    #: What a run's program will find; empty of a cluster.
+    variables: list[Variable] = field(default_factory=list)
+    #: By a list that is shipped; None where the price above says it.
+    list_price: ListPrice | None = None
 
 
 def dry_run_run(ports: Ports, spec: RunSpec, *, by: Person | None = None) -> DryRun:
@@ -90,7 +96,8 @@ def dry_run_run(ports: Ports, spec: RunSpec, *, by: Person | None = None) -> Dry
     held = [f"It would wait for people: {why}"] if why is not None else []
     warnings = [*held, *results.warnings(spec), *_code_warnings(ports, spec)]
     if spec.cluster.spec is None:
-        return _on_its_cluster(ports, spec, script, warnings)
+        plan = _on_its_cluster(ports, spec, script, warnings)
+        return plan if existing is None else _with_its_cluster(ports, plan, spec, existing)
     plan = dry_run_cluster(
         ports,
         spec.cluster.spec,
@@ -106,6 +113,7 @@ def dry_run_run(ports: Ports, spec: RunSpec, *, by: Person | None = None) -> Dry
         expected_seconds=spec.limits.expected_seconds,
         longest_seconds=spec.limits.max_duration_seconds,
         budget_usd=_budget(spec),
+        variables=variables(spec, spec.cluster.spec),
     )
 
 
@@ -125,6 +133,16 @@ def _on_its_cluster(ports: Ports, spec: RunSpec, script: str | None, warnings: l
         expected_seconds=spec.limits.expected_seconds,
         longest_seconds=spec.limits.max_duration_seconds,
         budget_usd=_budget(spec),
+    )
+
+
+def _with_its_cluster(ports: Ports, plan: DryRun, spec: RunSpec, cluster: Cluster) -> DryRun:
+    return replace(
+        plan,
+        variables=variables(spec, cluster.spec),
+        list_price=list_price(
+            cluster.spec, ports.config.region, plan.hourly_usd, part_of(spec, cluster.spec)
+        ),
     )
 
 
@@ -176,6 +194,9 @@ def dry_run_cluster(
         first.backend,
         first.zones,
         first.cannot,
+        list_price=list_price(
+            ways[0].spec if ways else named, ports.config.region, first.hourly_usd
+        ),
     )
 
 
