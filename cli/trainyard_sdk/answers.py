@@ -190,8 +190,9 @@ class ArrayPage(Answer):
 
 class ArraySpec(Answer):
     """One member for each entry of `parameters`, or for each combination of `matrix`.  In
-    job.arguments and the values of job.environment `{lr}` is the parameter lr, and
-    `{index}` the member's number; `{{lr}}` is the text {lr}."""
+    job.arguments, in the values of job.environment and in texts among job.hyperparameters
+    `{lr}` is the parameter lr, and `{index}` the member's number; `{{lr}}` is the text
+    {lr}."""
 
     matrix: dict[str, Any] = Field(default_factory=dict)
     max_parallel: int = 20
@@ -461,6 +462,7 @@ class WayView(Answer):
     backend: str = ""
     cannot: list[str] = Field(default_factory=list)
     expected_usd: float | None = None
+    files: dict[str, int] = Field(default_factory=dict)
     hourly_usd: float | None = None
     most_usd: float | None = None
     operation: str = ""
@@ -1314,6 +1316,7 @@ class JobSpec(Answer):
     environment: dict[str, Any] = Field(default_factory=dict)
     files: dict[str, str] = Field(default_factory=dict)
     git: GitSpec | None = None
+    hyperparameters: dict[str, Any] | None = None
     image: str | None = None
     module: str | None = None
     partition: str | None = None

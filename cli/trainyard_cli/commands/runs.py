@@ -599,6 +599,10 @@ def _hourly(one: Json) -> str:
     return "price not known" if price is None else f"{price:.2f} USD an hour"
 
 
+def _sizes(files: Json) -> str:
+    return f"{counted(len(files), 'file')} of {bytes_text(sum(files.values()))}" if files else ""
+
+
 def _compared(way: Json) -> str:
     """What a choice between ways goes by."""
     expected, most = way.get("expectedUsd"), way.get("mostUsd")
@@ -608,6 +612,7 @@ def _compared(way: Json) -> str:
         "" if expected is None else f"{expected:.2f} USD the run",
         "" if most is None else f"{most:.2f} USD at most",
         f"in {zones}" if zones else "",
+        _sizes(way.get("files") or {}) if "way" in way else "",
     ]
     return ", ".join(part for part in parts if part)
 

@@ -12,6 +12,7 @@ CHECKPOINTS = "checkpoints"
 FENCE, FENCE_LOCK = "fence", "fence.lock"
 FINAL = "final"
 OUTPUT = "output"
+SCRIPT_MODEL, SCRIPT_DATA = "output/sagemaker/model", "output/sagemaker/data"
 WORK = "work"
 
 # In a checkpoint's directory.

@@ -505,6 +505,9 @@ class WayView(View):
     )
     operation: str
     request: dict[str, Any]
+    files: dict[str, int] = Field(
+        description="sizes in bytes of what would be uploaded for it, by the objects' names"
+    )
     zones: list[str] = Field(description="of its subnets, as far as they are known")
     cannot: list[str] = Field(description="what other backends do, and this one does not")
     warnings: list[str]
@@ -519,6 +522,7 @@ class WayView(View):
             most_usd=_usd(way.hourly_usd, plan.longest_seconds, plan.budget_usd),
             operation=way.operation,
             request=way.request,
+            files=way.files,
             zones=way.zones,
             cannot=way.cannot,
             warnings=way.warnings,

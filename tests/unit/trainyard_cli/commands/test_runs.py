@@ -218,7 +218,8 @@ def test_a_dry_run_compares_ways_by_prices_zones_and_what_their_backends_cannot_
     api: FakeApi, trainyard: Callable[..., tuple[int, str, str]], spec: str
 ) -> None:
     first = {"way": "ml.p5.48xlarge", "backend": "hyperpod", "hourlyUsd": 2.0, "expectedUsd": 6.0,
-             "mostUsd": 48.0, "zones": ["us-east-1a", "us-east-1b"], "cannot": []}  # fmt: skip
+             "mostUsd": 48.0, "zones": ["us-east-1a", "us-east-1b"], "cannot": [],
+             "files": {"a.tar": 1024, "b.json": 1024}}  # fmt: skip
     prices = dict.fromkeys(("hourlyUsd", "expectedUsd", "mostUsd"))
     other = {"way": "training-job: ml.p5.48xlarge", "backend": "training-job", **prices,
              "zones": [], "cannot": ["No spares."]}  # fmt: skip
@@ -228,7 +229,8 @@ def test_a_dry_run_compares_ways_by_prices_zones_and_what_their_backends_cannot_
     said = " ".join(out.split())
     assert (
         "way 1: ml.p5.48xlarge (2.00 USD an hour, 6.00 USD the run, 48.00 USD at most, "
-        "in us-east-1a or us-east-1b) way 2: training-job: ml.p5.48xlarge (price not known)"
+        "in us-east-1a or us-east-1b, 2 files of 2.0 KiB) "
+        "way 2: training-job: ml.p5.48xlarge (price not known)"
     ) in said
     assert said.count("limits of training-job: No spares.") == 1
     assert "hyperpod cannot" not in said

@@ -31,7 +31,7 @@ from trainyard.ports import BackendRequest, Ports
 from trainyard_contracts.cluster_base import ClusterBase, Way
 from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.people import Person
-from trainyard_contracts.specs import RunSpec
+from trainyard_contracts.specs import JobSpec, RunSpec
 
 #: In the place of the id that a real run would get, in the names that a dry run shows.
 PLACEHOLDER = "run-00000000000000000000000000"
@@ -46,6 +46,7 @@ class PlannedWay:
     hourly_usd: float | None
     operation: str
     request: dict[str, Any]
+    files: dict[str, int]
     zones: list[str]
     cannot: list[str]
     warnings: list[str]
@@ -103,6 +104,7 @@ def dry_run_run(ports: Ports, spec: RunSpec, *, by: Person | None = None) -> Dry
         spec.cluster.spec,
         name=names.cluster_for_run(spec.cluster.spec.name, PLACEHOLDER),
         otherwise=spec.cluster.otherwise,
+        job=spec.job,
     )
     if spec.cluster.spec.nodes_come_with_jobs:
         script = None
@@ -162,6 +164,7 @@ def dry_run_cluster(
     *,
     name: str | None = None,
     otherwise: Sequence[ClusterSpec] = (),
+    job: JobSpec | None = None,
 ) -> DryRun:
     """The exact request of a cluster's creation, the files of its lifecycle bundle, its price."""
     if name is None:
@@ -173,7 +176,7 @@ def dry_run_cluster(
     ]
     ways = all_ways(named, others)
     plans = [
-        _planned(ports, way.spec, way.words, first=not number)
+        _planned(ports, way, job, first=not number)
         for number, way in enumerate(ways or [Way(named, "", 0)])
     ]
     first, request = plans[0]
@@ -207,20 +210,21 @@ def _unpriced(way: PlannedWay) -> list[str]:
 
 
 def _planned(
-    ports: Ports, spec: ClusterBase, words: str, *, first: bool
+    ports: Ports, of: Way, job: JobSpec | None, *, first: bool
 ) -> tuple[PlannedWay, BackendRequest]:
     """Only the first way is judged by a backend that can: each takes as long as the API may."""
-    now = ports.clock.now()
+    spec, now = of.spec, ports.clock.now()
     record = Cluster.model_validate(
         {"name": spec.name, "spec": spec, "created_at": now, "updated_at": now}
     )
-    request = ports.backend(record).plan(record, tried=first)
+    request = ports.backend(record).plan(record, tried=first, job=job)
     way = PlannedWay(
-        words,
+        of.words,
         spec.backend,
         _price(ports, spec),
         request.operation,
         request.request,
+        dict(request.files),
         zones_of(ports, spec.subnets or ports.config.subnet_ids),
         list(spec.cannot()),
         list(request.warnings),
