@@ -45,6 +45,7 @@ from trainyard.ports import (
     Remains,
 )
 from trainyard_contracts import packed, places
+from trainyard_contracts.specs import JobSpec
 
 NAME = "parallelcluster"
 #: Of the envelope of a line of CloudWatch Logs.
@@ -105,7 +106,9 @@ class ParallelCluster:
     def changes(self) -> ClusterChanges:
         return ClusterChanges(lambda: self._api, self._with.blobs, self._settings)
 
-    def plan(self, cluster: Cluster, *, tried: bool = True) -> BackendRequest:
+    def plan(
+        self, cluster: Cluster, *, tried: bool = True, job: JobSpec | None = None
+    ) -> BackendRequest:
         making = making_of(cluster, self._settings)
         request = {
             "clusterName": cluster.name,
