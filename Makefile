@@ -9,10 +9,10 @@ ALL_BENCHES := $(basename $(notdir $(wildcard bench/*.py)))
 TRAINER_BENCHES := $(filter ddp_speed llm_speed checkpoint_stall resume_start to_hf_memory, \
 	$(ALL_BENCHES))
 # backends, many_runs and recovery have commands of their own. plain_* and llm_jobs are what the
-# others compare with or run; llm_gpu needs a GPU; foreign_kills takes a quarter of an hour, and
-# console needs Chromium.
+# others compare with or run; llm_gpu needs a GPU; foreign_kills takes a quarter of an hour,
+# false_losses an hour, and console needs Chromium.
 BENCHES := $(filter-out __init__ figures recovery backends many_runs plain_% llm_jobs llm_gpu \
-	foreign_kills console \
+	foreign_kills false_losses console \
 	$(TRAINER_BENCHES), \
 	$(ALL_BENCHES))
 

@@ -88,6 +88,8 @@ KINDS = (
     ),
     Kind("node falls silent, other worker", "cut-link", -1, "node-lost", None, 6.0, "machines"),
     Kind("node falls silent, batch host", "cut-link", 0, "node-lost", None, 6.0, "machines"),
+    Kind("machine stands still, a worker", "freeze-node", -1, "node-lost", None, 6.0, "machines"),
+    Kind("machine stands still, batch host", "freeze-node", 0, "node-lost", None, 6.0, "machines"),
     Kind("power cut, other worker", "kill-node", -1, "node-lost", None, 6.0, "machines"),
     Kind("power cut, batch host", "kill-node", 0, "node-lost", None, 6.0, "machines"),
 )
@@ -129,7 +131,7 @@ class Bench:
 
     def prepare(self) -> None:
         """Make the cluster and train once without a fault, for the weights to compare with."""
-        self.cloud.api.create_cluster(_cluster(self.nodes))
+        self.cloud.api.create_cluster(cluster_spec(self.nodes))
         self._wait(
             "the cluster is ready",
             lambda: self.cloud.api.cluster(CLUSTER)["status"] == "Ready",
@@ -342,7 +344,7 @@ class Bench:
         return found
 
 
-def _cluster(nodes: str) -> dict[str, Any]:
+def cluster_spec(nodes: str) -> dict[str, Any]:
     groups = [
         {"name": "controller", "role": "controller", "instanceType": "ml.c5.large", "count": 1},
         {

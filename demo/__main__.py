@@ -73,6 +73,7 @@ def _play(
         console.print(
             f"It is up after {cloud.up_seconds:.1f} s: {cloud.local['apiUrl']}", highlight=False
         )
+        console.print("This one machine plays every node: real Slurm, agents, and torchrun.")
         Story(cloud, console, measured, recording, deadline).play()
 
 

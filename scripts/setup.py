@@ -165,15 +165,10 @@ def pip(*arguments: str, **environment: str) -> None:
 
 
 def pip_into(venv: Path, /, *arguments: str, **environment: str) -> None:
-    command = [
-        str(venv / "bin/python"),
-        "-m",
-        "pip",
-        "install",
-        "-q",
-        "--disable-pip-version-check",
-        *arguments,
-    ]
+    # A person sees each download with its size; a log is spared hundreds of lines.
+    quiet = () if sys.stdout.isatty() else ("-q",)
+    python = str(venv / "bin/python")
+    command = [python, "-m", "pip", "install", *quiet, "--disable-pip-version-check", *arguments]
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, check=False, env={**os.environ, **environment}
     )
@@ -185,7 +180,11 @@ def pip_into(venv: Path, /, *arguments: str, **environment: str) -> None:
 
 
 def install_packages() -> None:
-    print("setup: installing the locked packages (once; torch is large)", flush=True)
+    print(
+        "setup: installing the locked packages (once; torch is most of it, some GB where its build "
+        "brings CUDA: a minute from a near index, many over a slow line)",
+        flush=True,
+    )
     pip("-r", str(ROOT / "requirements/dev.txt"))
     editable = [part for member in MEMBERS for part in ("-e", str(ROOT / member))]
     # The lock holds the build backend too, so nothing is fetched twice.

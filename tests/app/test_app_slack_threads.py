@@ -9,7 +9,7 @@ import pytest
 from tests.support.memory import Died, World
 from tests.support.slack_channel import MENTION, Teller
 from tests.support.slack_chat import ALICE
-from tests.support.story import Story
+from tests.support.story import Story, run_spec
 
 from trainyard.chat.threads import EDIT_SECONDS, REFUSED_SECONDS
 from trainyard.chat.web_api import Limited, SlackRefused
@@ -108,6 +108,24 @@ def test_of_a_program_without_steps_the_thread_says_that_it_started_again(world:
     story.end()
     teller.look()
     assert "the program started again after" in " ".join(teller.said)
+
+
+def test_the_thread_says_once_that_much_of_a_budget_is_spent(world: World) -> None:
+    story, teller = Story(world), Teller(world)
+    story.submit(run_spec(budget={"maxUsd": 2.0, "tailSeconds": 60, "warnAt": [0.5]}))
+    story.ready()
+    story.training(step=7)
+    teller.event(story.run_id)
+    assert teller.said == []
+    while not teller.said and not story.run.stopping_since:
+        story.pass_time(60)
+        teller.look()
+    (said,) = teller.said
+    assert "*50 %* of its budget of 2 USD are spent" in said
+    assert story.run.stopping_since is None
+    story.pass_time(1)
+    teller.look()
+    assert teller.said == [said]
 
 
 def test_the_end_has_cost_and_waste_and_mentions_nobody_after_success(

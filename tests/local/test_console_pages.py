@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,7 +13,16 @@ import httpx
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 from tests.support.console_browser import CHROMIUM, chromium, known, picture, served
-from tests.support.console_scene import ENDED, RUN, SCRIPT, Scene, a_run_of_two, at, shown
+from tests.support.console_scene import (
+    ENDED,
+    RUN,
+    SCRIPT,
+    Scene,
+    a_run_of_two,
+    at,
+    many_events,
+    shown,
+)  # fmt: skip
 from tests.support.repository import ROOT
 
 from trainyard_cli.console.server import Console
@@ -476,6 +486,31 @@ def test_a_clock_that_is_behind_asks_for_the_whole_curve_and_shows_no_future(
     (asked,) = [one for one in console.scene.requests if one.url.path.endswith("/metrics")]
     assert int(asked.url.params["sinceSeconds"]) >= 240
     expect(page.locator("main header")).to_contain_text("submitted now")
+
+
+def test_a_timeline_of_ten_thousand_entries_is_shown_while_it_is_read(console: Opened) -> None:
+    """The run is there at once, whatever it went through; old entries come when one asks."""
+    going_on = threading.Event()
+
+    def hundred(request: httpx.Request) -> Any:
+        begin = int(request.url.params.get("nextToken") or 0)
+        if begin >= 200:
+            assert going_on.wait(60)
+        return many_events(begin, begin + 100, most=10_000)
+
+    console.scene.answers[f"GET /v1/runs/{RUN}/events"] = hundred
+    page = console.page
+    page.goto(f"{console.server.ours.origin}/runs/{RUN}?tab=timeline")
+    expect(page.locator("main header .status")).to_have_text("Running")
+    expect(page.get_by_text("200 of 200, newest first")).to_be_visible()
+    expect(page.locator(".timeline li").first).to_contain_text("Entry 199")
+    going_on.set()
+    expect(page.get_by_text("10000 of 10000, newest first")).to_be_visible()
+    expect(page.locator(".timeline li")).to_have_count(200)
+    expect(page.locator(".timeline li").first).to_contain_text("Entry 9999")
+    page.get_by_role("button", name="Older entries").click()
+    expect(page.locator(".timeline li")).to_have_count(700)
+    assert console.wrong == []
 
 
 def test_a_console_that_is_gone_says_how_to_start_it_again_for_this_page(console: Opened) -> None:

@@ -120,6 +120,20 @@ def events() -> views.EventPage:
     return views.EventPage.made(events=[views.TimelineEntry.of(one) for one in entries])
 
 
+def many_events(begin: int, end: int, most: int) -> views.EventPage:
+    """A page of a long timeline; its token is where the next one begins."""
+    entries = [
+        records.TimelineEntry(
+            id=f"e{number}", at=at(number), kind="fact", type="CheckpointCommitted",
+            message=f"Entry {number}",
+        )
+        for number in range(begin, end)
+    ]  # fmt: skip
+    token = str(end) if end < most else None
+    found = [views.TimelineEntry.of(one) for one in entries]
+    return views.EventPage.made(events=found, next_token=token)
+
+
 def cost(run_id: str = RUN) -> cost_views.RunCostView:
     lines = (("useful", 2900), ("creation", 420), ("start", 60), ("detection", 12),
              ("restart", 173), ("recomputation", 200), ("saving", 40))  # fmt: skip

@@ -21,7 +21,7 @@ from typer.main import get_command
 from trainyard_cli.main import app
 
 #: Typer's own parser raises it; of its family only BadParameter has a public name.
-_WRONG: type[Exception] = typer.BadParameter.__mro__[1]  # type: ignore[assignment]
+_WRONG: Any = typer.BadParameter.__mro__[1]
 #: What stands in a sentence for a value that is put there later.
 VALUE = "VALUE0"
 _BEGIN = re.compile(r"(?<![\w/.-])trainyard (?=[a-z]|-)")

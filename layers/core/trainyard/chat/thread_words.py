@@ -9,6 +9,7 @@ from trainyard.chat.approving import approval_page
 from trainyard.chat.bill_words import bill
 from trainyard.chat.blocks import Message, escaped, message, moment, quoted
 from trainyard.chat.run_words import where
+from trainyard.domain import budgets
 from trainyard.domain.advice import advised
 from trainyard.domain.approval_records import Approval
 from trainyard.domain.records import Incident, Run, RunCost
@@ -60,6 +61,8 @@ def replies(
     for one in run.incidents[-_INCIDENTS:]:
         if one.reason:  # an old one keeps no words
             yield Said(f"incident-{one.life}-{one.fact_id}", _incident(one))
+    for part in budgets.warned(run):
+        yield Said(f"budget-{run.life}-{part:g}", _budget(run, part))
     if run.terminal and cost is not None:
         failed = run.status == "Failed"
         page = _end(run, cost, mention if failed else "")
@@ -78,6 +81,15 @@ def _incident(one: Incident) -> Message:
         went = "the program started again" if one.resumed_by == "start" else "trained on"
         lines.append(f"Began {moment(one.started_at)}, {went} after *{took}*.")
     return message(f"Attempt {one.attempt}: {one.cause}", lines)
+
+
+def _budget(run: Run, part: float) -> Message:
+    most = run.spec.budget.max_usd if run.spec.budget else 0
+    lines = [
+        f"*{100 * part:g} %* of its budget of {most:,g} USD are spent. The run is stopped in time, "
+        "with everything saved."
+    ]
+    return message("Budget", lines, end=f"`trainyard run cost {run.id}` shows what it went into.")
 
 
 def _action(action: str) -> str:

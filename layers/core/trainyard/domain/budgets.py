@@ -96,6 +96,17 @@ def keep(draft: Draft) -> None:
         draft.by(at)
 
 
+def warned(run: Run) -> list[float]:
+    """The parts of this life's budget of whose reach people were warned."""
+    budget = run.spec.budget
+    parts = sorted(budget.warn_at) if budget else []
+    return [part for part in parts if _warning(run, part) in run.handled_facts]
+
+
+def _warning(run: Run, part: float) -> str:
+    return f"budget-{run.life}-{part:g}"
+
+
 def _stop_unpriced(draft: Draft) -> None:
     reason = "The run has a budget, and no price is known for the instances that it got."
     draft.stop("failed", reason, problem("budget-exhausted", reason))
@@ -105,7 +116,7 @@ def _stop_unpriced(draft: Draft) -> None:
 def _warn(draft: Draft, found: Account, part: float) -> None:
     usd = part * found.limit
     if found.spent >= usd:
-        if draft.handle_once(f"budget-{draft.run.life}-{part:g}"):
+        if draft.handle_once(_warning(draft.run, part)):
             words = f"{found.spent:.2f} of {found.limit:g} USD of the budget are spent"
             message = f"{words}; the run is stopped at {found.limit - found.tail:.2f} USD."
             draft.note(f"budget-{part:g}", "BudgetWarned", message, kind="status", part=part)

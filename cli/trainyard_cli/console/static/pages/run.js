@@ -22,8 +22,9 @@ const seriesSeconds = 45;
 // AWS takes signatures of a clock that is wrong by five minutes.
 const skewSeconds = 360;
 
-// The timeline goes on where it ended: its last page is read again, never those before it.
-function timeline(path) {
+// The timeline goes on where it ended: its last page is read again, never those before it. A long
+// one is shown while it is read.
+function timeline(path, show) {
   let token = null;
   let before = [];
   return async (stop) => {
@@ -33,6 +34,7 @@ function timeline(path) {
       if (!page.nextToken) return found;
       before = found;
       token = page.nextToken;
+      show(found);
     }
   };
 }
@@ -49,13 +51,15 @@ function useRun(id) {
   const made = changes.value;
   useEffect(() => {
     const path = `/v1/runs/${segment(id)}`;
-    const read = timeline(`${path}/events`);
+    const show = (more) => change((before) => ({ ...before, ...more }));
+    const read = timeline(`${path}/events`, (events) => show({ events }));
     let seen;
     let eventsAt = 0;
     let seriesAt = 0;
     let since;
     const look = async (stop) => {
       const run = await get(path, {}, { signal: stop });
+      if (!seen) show({ run });
       const changed = !seen || seen.status !== run.status || seen.updatedAt !== run.updatedAt;
       const more = { error: null };
       const part = async (name, reading) => {
@@ -98,7 +102,7 @@ function useRun(id) {
       try {
         return await look(stop);
       } catch (error) {
-        if (!stop.aborted) change((before) => ({ ...before, error }));
+        if (!stop.aborted) show({ error });
         throw error;
       }
     });
