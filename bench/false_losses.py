@@ -1,7 +1,7 @@
 """How often a node that works is taken for lost: `python -m bench.false_losses`.
 
 One long run on nodes that boot. In each round a network that loses 5 % of all packets and delays
-the rest by 300 ms for 90 s, an agent that stands still for 20 s, and a controller that no worker
+the rest by 300 ms for 90 s, an agent that is stopped for 20 s, and a controller that no worker
 reaches for 20 s. None of them is a loss: training goes on meanwhile. It counts losses and new
 attempts all the same, and writes build/bench/false_losses.json.
 """

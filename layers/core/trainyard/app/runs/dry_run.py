@@ -142,9 +142,16 @@ def _with_its_cluster(ports: Ports, plan: DryRun, spec: RunSpec, cluster: Cluste
     return replace(
         plan,
         variables=variables(spec, cluster.spec),
-        list_price=list_price(
-            cluster.spec, ports.config.region, plan.hourly_usd, part_of(spec, cluster.spec)
-        ),
+        list_price=_listed(ports, cluster.spec, plan.hourly_usd, part_of(spec, cluster.spec)),
+    )
+
+
+def _listed(
+    ports: Ports, spec: ClusterBase, hourly: float | None, part: float = 1.0
+) -> ListPrice | None:
+    backend = ports.backend(spec)
+    return list_price(
+        spec, ports.config.region, hourly, lambda type_: backend.product(type_).usage_type, part
     )
 
 
@@ -197,9 +204,7 @@ def dry_run_cluster(
         first.backend,
         first.zones,
         first.cannot,
-        list_price=list_price(
-            ways[0].spec if ways else named, ports.config.region, first.hourly_usd
-        ),
+        list_price=_listed(ports, ways[0].spec if ways else named, first.hourly_usd),
     )
 
 

@@ -58,7 +58,7 @@ _NO_API = (
 )
 _NO_REBOOT = (
     "ParallelCluster takes a node that is rebooted for broken and replaces it; ask for a "
-    "replacement instead (trainyard node replace)"
+    "replacement instead (trainyard node replace CLUSTER NODE)"
 )
 _OTHER_RECORD = (
     "that was made for another record of this stack. Choose another name. If that record was lost, "
