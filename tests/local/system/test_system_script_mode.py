@@ -14,7 +14,7 @@ from tests.support.job_cloud import skip_where_there_are_no_hosts
 from tests.support.repository import ROOT
 from tests.support.system import Json, System
 
-MODEL = "output/sagemaker/model/model.pt"
+MODEL = "output/script-mode/model/model.pt"
 INPUTS = "s3://sagemaker-corpus/points/"
 EXAMPLE = yaml.safe_load((ROOT / "examples/script-mode.yaml").read_text())
 
@@ -42,7 +42,7 @@ def submit(system: System, name: str, cluster: str | Json, watch: str, **given: 
 def in_a_job(system: System, name: str, kind: str = "none", **given: Any) -> str:
     """In a training job, with checkpoints in /opt/ml/checkpoints."""
     spec = jobs_of(2, jobInputs=[INPUTS], distribution={"kind": kind})
-    return submit(system, name, spec, "sagemaker/checkpoints/epoch-*.pt", **given)
+    return submit(system, name, spec, "script-mode/checkpoints/epoch-*.pt", **given)
 
 
 def model(system: System, run_id: str) -> bytes:
