@@ -176,6 +176,7 @@ def dry_run_cluster(
     """The exact request of a cluster's creation, the files of its lifecycle bundle, its price."""
     if name is None:
         check_standing(spec)
+        reached.check_reached(ports, spec, "")
     check_spec(ports, spec)
     check_archive(ports, spec.archive, of=name or spec.name)
     named, *others = [
