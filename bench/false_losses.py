@@ -28,7 +28,7 @@ from trainyard_local.machines import host as machine_host
 OUTPUT = REPOSITORY / "build/bench/false_losses.json"
 #: Enough for ten rounds of all kinds, of a tenth of a second each.
 STEPS = 40_000
-#: After a fault: what it began to believe is told or taken back by then.
+#: After a fault: what an agent began to believe is reported or taken back by then.
 SETTLES_SECONDS = 15.0
 
 
