@@ -12,7 +12,7 @@ CHECKPOINTS = "checkpoints"
 FENCE, FENCE_LOCK = "fence", "fence.lock"
 FINAL = "final"
 OUTPUT = "output"
-SCRIPT_MODEL, SCRIPT_DATA = "output/sagemaker/model", "output/sagemaker/data"
+SCRIPT_MODEL, SCRIPT_DATA = "output/script-mode/model", "output/script-mode/data"
 WORK = "work"
 
 # In a checkpoint's directory.

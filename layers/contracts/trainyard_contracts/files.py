@@ -250,7 +250,7 @@ class JobBundle(Lenient):
     precompile: bool = False
     arguments: list[str] = Field(default_factory=list)
     hyperparameters: dict[str, JsonValue] | None = Field(
-        default=None, description="None: the program is not started as a script of SageMaker's"
+        default=None, description="None: the program is not written for script mode"
     )
     environment: dict[str, str] = Field(default_factory=dict)
     secrets: dict[str, str] = Field(

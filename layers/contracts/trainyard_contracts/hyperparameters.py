@@ -1,5 +1,5 @@
-"""Hyperparameters of a program, as SageMaker's CreateTrainingJob takes them, and no others: the
-same spec is to run on every backend.
+"""Hyperparameters of a program, as CreateTrainingJob takes them, and no others: the same spec is to
+run on every backend.
 """
 
 import json

@@ -28,12 +28,12 @@ CLUSTER_FILE = "cluster.json"
 #: In a run's directory, and in its export: one directory for each attempt, the final model, and a
 #: program's own results (TRAINYARD_OUTPUT_DIR), which are always exported.
 ATTEMPTS, FINAL, OUTPUT = "attempts", "final", "output"
-#: In a run's directory: what a program leaves that is written as a script of SageMaker's, where its
-#: variables say (SM_MODEL_DIR, SM_OUTPUT_DATA_DIR, SM_OUTPUT_INTERMEDIATE_DIR), and its own
-#: checkpoints (/opt/ml/checkpoints).
-SCRIPT_MODEL, SCRIPT_DATA = "output/sagemaker/model", "output/sagemaker/data"
-SCRIPT_INTERMEDIATE = "output/sagemaker/intermediate"
-SCRIPT_CHECKPOINTS = "output/sagemaker/checkpoints"
+#: In a run's directory: what a program leaves that is written for script mode, where its variables
+#: say (SM_MODEL_DIR, SM_OUTPUT_DATA_DIR, SM_OUTPUT_INTERMEDIATE_DIR), and its own checkpoints
+#: (/opt/ml/checkpoints).
+SCRIPT_MODEL, SCRIPT_DATA = "output/script-mode/model", "output/script-mode/data"
+SCRIPT_INTERMEDIATE = "output/script-mode/intermediate"
+SCRIPT_CHECKPOINTS = "output/script-mode/checkpoints"
 #: In a run's directory: the program's working directory, the same at each attempt.
 WORK = "work"
 #: In a run's directory: the document of the tree that was unpacked there.

@@ -201,9 +201,9 @@ class JobSpec(Strict):
     hyperparameters: dict[HyperparameterName, HyperparameterValue] | None = Field(
         default=None,
         max_length=MOST_HYPERPARAMETERS,
-        description="of a program that is written as a script of SageMaker's: it gets each as "
-        "--NAME VALUE after 'arguments', and the variables SM_*. A training job's program has the "
-        "variables in any case; on Slurm give {} where there are none to be given",
+        description="of a program that is written for script mode: it gets each as --NAME VALUE "
+        "after 'arguments', and the variables SM_*. A training job's program has the variables in "
+        "any case; on Slurm give {} where there are none to be given",
     )
     environment: Annotated[dict[EnvironmentName, TextOrNumber], judged(_free_names)] = Field(
         default_factory=dict,

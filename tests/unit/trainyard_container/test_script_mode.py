@@ -155,8 +155,8 @@ def test_the_model_goes_to_s3_and_stays_where_sagemaker_takes_it(tmp_path: Path)
     made = results(where, client)
     assert made.send(made.changed()) == ""
     assert {name: body for name, body in client.objects.items() if "output" in name} == {
-        "runs/1/output/sagemaker/model/deep/model.pt": b"weights",
-        "runs/1/output/sagemaker/data/plot.png": b"plot",
+        "runs/1/output/script-mode/model/deep/model.pt": b"weights",
+        "runs/1/output/script-mode/data/plot.png": b"plot",
     }
     assert model.read_text() == "weights"
     assert made.changed() == []
@@ -174,7 +174,7 @@ def test_the_next_attempt_finds_model_and_checkpoints_where_it_left_them(tmp_pat
     assert restored.restore() == 2
     assert (tmp_path / "2/model/best.pt").read_text() == "best"
     assert (tmp_path / "2/checkpoints/3.pt").read_text() == "state"
-    assert not (second.run_dir / "output/sagemaker/model").exists(), "it lies on the disk once"
+    assert not (second.run_dir / "output/script-mode/model").exists(), "it lies on the disk once"
     assert restored.changed() == []
 
 
@@ -192,4 +192,4 @@ def test_a_link_of_an_earlier_job_in_a_warm_pool_is_replaced(tmp_path: Path) -> 
     where = surroundings(tmp_path)
     (tmp_path / "checkpoints").symlink_to(where.run_dir.with_name("run-0") / "gone")
     script_mode.lay_out(where)
-    assert (tmp_path / "checkpoints").resolve() == where.run_dir / "output/sagemaker/checkpoints"
+    assert (tmp_path / "checkpoints").resolve() == where.run_dir / "output/script-mode/checkpoints"

@@ -131,7 +131,7 @@ def digest_page(ports: Ports, news: News) -> Message:
 def _told(news: News) -> list[str]:
     said = f"Since {moment(news.since)} no run ended."
     if news.ended:
-        how = Counter(run.status for run in news.ended)
+        how = Counter[str](run.status for run in news.ended)
         parts = listed(
             [f"{how[status]} {words}" for status, words in _ENDED.items() if how[status]]
         )

@@ -94,7 +94,7 @@ def template_of(ports: Ports, caller: Caller, named: str) -> Run:
     raise NoRuns(
         "None of the newest runs is yours.",
         next_step="Name another run: submit RUN. Or submit the first one with trainyard run "
-        "submit.",
+        "submit FILE.",
     )
 
 
@@ -148,7 +148,7 @@ def _asked(ports: Ports, caller: Caller, run: Run, changes: dict[str, str]) -> M
     if len(given.value) > MOST_VALUE:
         raise InvalidRequest(
             "arguments: they are too long for a button of Slack's.",
-            next_step="Submit it with trainyard run submit, or in the console.",
+            next_step="Submit it with trainyard run submit FILE, or in the console.",
         )
     asks = Asks(f"{LABELS['submit']}?", f"{spec.name}. {_size(spec)}", LABELS["submit"])
     return page(given, f"Submit {spec.name}?", lines, asks)

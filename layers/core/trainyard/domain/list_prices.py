@@ -8,7 +8,8 @@ AWS's own list counts. Of everything else a dry run says that it is not known.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -37,28 +38,26 @@ class ListPrice:
     words: str
 
 
-#: By backend, region and instance type.
-TABLE: Mapping[tuple[str, str, str], Listed] = {
-    ("hyperpod", "us-east-1", "ml.g5.8xlarge"): Listed(
-        3.06, date(2026, 9, 15), "USE1-Cluster:ml.g5.8xlarge", "YQXD4PZ3BTQ5N2P4"
+#: By region; the usage type says of which use of which type it is.
+TABLE: Mapping[str, Sequence[Listed]] = {
+    "us-east-1": (
+        Listed(3.06, date(2026, 9, 15), "USE1-Cluster:ml.g5.8xlarge", "YQXD4PZ3BTQ5N2P4"),
+        Listed(0.115, date(2026, 8, 11), "USE1-Train:ml.m5.large", "JMCWJEAPVJNFJ5P4"),
+        Listed(1.515, date(2026, 8, 20), "USE1-Train:ml.g5.2xlarge"),
+        Listed(1.624, date(2026, 9, 16), "BoxUsage:g5.4xlarge"),
     ),
-    ("hyperpod", "us-west-2", "ml.p4d.24xlarge"): Listed(
-        25.91001756, date(2026, 10, 1), "USW2-Cluster:ml.p4d.24xlarge"
-    ),
-    ("training-job", "us-east-1", "ml.m5.large"): Listed(
-        0.115, date(2026, 8, 11), "USE1-Train:ml.m5.large", "JMCWJEAPVJNFJ5P4"
-    ),
-    ("training-job", "us-east-1", "ml.g5.2xlarge"): Listed(
-        1.515, date(2026, 8, 20), "USE1-Train:ml.g5.2xlarge"
-    ),
-    ("parallelcluster", "us-east-1", "g5.4xlarge"): Listed(
-        1.624, date(2026, 9, 16), "BoxUsage:g5.4xlarge"
-    ),
+    "us-west-2": (Listed(25.91001756, date(2026, 10, 1), "USW2-Cluster:ml.p4d.24xlarge"),),
 }
+#: From an instance type to the usage types that its price may be listed under, as an expression.
+UsageOf = Callable[[str], str]
 
 
 def list_price(
-    spec: ClusterBase, region: str, hourly: float | None, part: float = 1.0
+    spec: ClusterBase,
+    region: str,
+    hourly: float | None,
+    usage_of: UsageOf,
+    part: float = 1.0,
 ) -> ListPrice | None:
     """Of all its nodes on demand, spares too. `part` is the run's, of a cluster that others use.
 
@@ -68,10 +67,10 @@ def list_price(
     if hourly or spec.hourly_usd is not None:
         return None
     free, groups = hourly == 0, spec.groups()
-    found = [(one.count + one.spares, _of(spec, region, one)) for one in groups]
+    found = [(one.count + one.spares, _of(region, one, usage_of)) for one in groups]
     known = [(nodes, price) for nodes, price in found if price is not None]
     if not known or len(known) < len(found):
-        return _unknown(spec, region) if free else None
+        return _unknown(spec, region, usage_of) if free else None
     usd = round(sum(nodes * price.usd for nodes, price in known) * part, 4)
     on = min(price.on for _, price in known)
     end = "not what the local cloud costs" if free else "the price list here does not say"
@@ -79,8 +78,8 @@ def list_price(
     return ListPrice(usd, on, words)
 
 
-def _unknown(spec: ClusterBase, region: str) -> ListPrice:
-    groups = [one for one in spec.groups() if _of(spec, region, one) is None]
+def _unknown(spec: ClusterBase, region: str, usage_of: UsageOf) -> ListPrice:
+    groups = [one for one in spec.groups() if _of(region, one, usage_of) is None]
     names = ", ".join(sorted({one.instance_type for one in groups}))
     words = (
         "not known: the local cloud costs nothing, and no list price of "
@@ -89,5 +88,10 @@ def _unknown(spec: ClusterBase, region: str) -> ListPrice:
     return ListPrice(None, None, words)
 
 
-def _of(spec: ClusterBase, region: str, group: GroupBase) -> Listed | None:
-    return TABLE.get((spec.backend, region, group.instance_type)) if group.on_demand else None
+def _of(region: str, group: GroupBase, usage_of: UsageOf) -> Listed | None:
+    if not group.on_demand:
+        return None
+    wanted = usage_of(group.instance_type)
+    return next(
+        (one for one in TABLE.get(region, ()) if re.fullmatch(wanted, one.usage_type)), None
+    )

@@ -89,7 +89,7 @@ def _of_every_job(job: JobSpec, cluster: ClusterBase) -> Iterator[Variable]:
         yield _ours(name, value)
     yield _ours("GLOO_SOCKET_IFNAME", note="the interface that has the node's own address")
     if cluster.nodes_come_with_jobs:
-        yield _ours("NCCL_SOCKET_IFNAME", note="the interface that SageMaker names")
+        yield _ours("NCCL_SOCKET_IFNAME", note="the interface over which the hosts speak")
         yield _ours("TRAINYARD_HOSTS", note="the names of all hosts, such as algo-1,algo-2")
         yield _ours("TRAINYARD_HOST", note="the name of this host")
 

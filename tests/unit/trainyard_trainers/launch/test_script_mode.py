@@ -80,8 +80,8 @@ def test_every_node_knows_its_hosts_its_data_and_where_results_go(
         "SM_CURRENT_HOST": "b",
         "SM_CURRENT_INSTANCE_TYPE": "ml.p5.48xlarge",
         "SM_NETWORK_INTERFACE_NAME": "",
-        "SM_MODEL_DIR": str(run / "output/sagemaker/model"),
-        "SM_OUTPUT_DATA_DIR": str(run / "output/sagemaker/data"),
+        "SM_MODEL_DIR": str(run / "output/script-mode/model"),
+        "SM_OUTPUT_DATA_DIR": str(run / "output/script-mode/data"),
         "SM_CHANNELS": '["train","val"]',
         "SM_CHANNEL_TRAIN": str(run / "work/data/train"),
         "SM_CHANNEL_VAL": "/fsx/val",
@@ -113,7 +113,7 @@ def test_a_script_of_sagemakers_runs_unchanged(attempt_dir: Path) -> None:
     (job.work_dir / "main.py").write_text(SCRIPT)
     code, _, said = run_launch(attempt_dir)
     assert code == 0, said
-    model = json.loads((job.run_dir / "output/sagemaker/model/model.json").read_text())
+    model = json.loads((job.run_dir / "output/script-mode/model/model.json").read_text())
     assert model["given"]["epochs"] == 3
     assert model["given"]["mode"] == "fit"
     assert model["given"]["train"] == "/data/mine", "the user's own variable wins"

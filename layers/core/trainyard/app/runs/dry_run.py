@@ -142,9 +142,16 @@ def _with_its_cluster(ports: Ports, plan: DryRun, spec: RunSpec, cluster: Cluste
     return replace(
         plan,
         variables=variables(spec, cluster.spec),
-        list_price=list_price(
-            cluster.spec, ports.config.region, plan.hourly_usd, part_of(spec, cluster.spec)
-        ),
+        list_price=_listed(ports, cluster.spec, plan.hourly_usd, part_of(spec, cluster.spec)),
+    )
+
+
+def _listed(
+    ports: Ports, spec: ClusterBase, hourly: float | None, part: float = 1.0
+) -> ListPrice | None:
+    backend = ports.backend(spec)
+    return list_price(
+        spec, ports.config.region, hourly, lambda type_: backend.product(type_).usage_type, part
     )
 
 
@@ -169,6 +176,7 @@ def dry_run_cluster(
     """The exact request of a cluster's creation, the files of its lifecycle bundle, its price."""
     if name is None:
         check_standing(spec)
+        reached.check_reached(ports, spec, "")
     check_spec(ports, spec)
     check_archive(ports, spec.archive, of=name or spec.name)
     named, *others = [
@@ -197,9 +205,7 @@ def dry_run_cluster(
         first.backend,
         first.zones,
         first.cannot,
-        list_price=list_price(
-            ways[0].spec if ways else named, ports.config.region, first.hourly_usd
-        ),
+        list_price=_listed(ports, ways[0].spec if ways else named, first.hourly_usd),
     )
 
 
