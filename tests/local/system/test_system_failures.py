@@ -117,7 +117,8 @@ def assert_named(system: System, run_id: str, run: Json, words: str) -> None:
     assert words in run["problem"]["detail"].replace("\n", ". ").split(". ")[0], run["problem"]
     assert len(run["attempts"]) <= 2, story
     assert run["excludedNodes"] == [], story
-    assert [incident["node"] for incident in run["incidents"]] == [None] * len(run["incidents"])
+    for name in {name for attempt in run["attempts"] for name in attempt["nodes"]}:
+        assert system.node(run["clusterName"], name)["status"] == "Running", story
     assert kept(system, run_id) == b"before the end"
 
 
@@ -168,6 +169,7 @@ def test_a_program_that_the_kernel_kills_for_memory_is_named_and_no_node_is_blam
     run_id = system.submit("hungry", job(HUNGRY), little_memory, recovery={"sameErrorLimit": 2})
     run = system.ended(run_id, "Failed", 120)
     assert run["problem"]["code"] == "out-of-memory", system.story(run_id)
+    assert [incident["node"] for incident in run["incidents"]] == [None] * len(run["incidents"])
     assert_named(system, run_id, run, "out-of-memory killer")
 
 
@@ -194,9 +196,9 @@ def test_a_program_whose_output_meets_a_full_disk_is_named_and_what_fits_is_kept
     system: System, shared: str
 ) -> None:
     run_id = system.submit("fills", job(FILLS, 1), shared, recovery={"sameErrorLimit": 2})
-    find = lambda: system.processes(TRAINYARD_RUN_ID=run_id, RANK="0")  # noqa: E731
-    program = eventually("the program runs", lambda: (find() or [None])[0])
-    output = program.environment["TRAINYARD_OUTPUT_DIR"]
+    program = {"TRAINYARD_RUN_ID": run_id, "RANK": "0"}
+    ranks = eventually("the program runs", lambda: system.processes(**program))
+    output = ranks[0].environment["TRAINYARD_OUTPUT_DIR"]
     # All nodes see one tree of mounts, which the daemons keep.
     node = system.daemon(system.controller(shared)["instanceId"])
     there = ["nsenter", "-t", str(node.pid), "-m"]
