@@ -9,7 +9,9 @@ from tests.support.story import Story, in_training, make_cluster, run_spec
 
 from trainyard.app.clusters.delete_cluster import delete_cluster
 from trainyard.app.runs.request_export import request_export
+from trainyard.domain import results
 from trainyard.domain.errors import ClusterInUse
+from trainyard_agent.checkpoints import own_files
 
 PLAIN: dict[str, Any] = {"nodes": 2, "script": "train.py", "files": {"train.py": "print()"}}
 
@@ -56,6 +58,22 @@ def test_a_cluster_with_the_only_copy_of_what_was_too_much_to_export_stays_and_s
     assert story.cluster.status == "Ready"
     with pytest.raises(ClusterInUse):
         delete_cluster(story.world.ports, story.cluster.name)
+
+
+def test_more_files_than_an_export_takes_are_said_as_that_and_belong_into_archives() -> None:
+    story = trained(outputFiles=20_000, outputLeftOut=80_000, leftOutBytes=7 * 1024**2)
+    said = story.run.teardown_refused
+    assert (
+        "80000 files of the program's own (7.0 MiB): the output directory has more than the "
+        "20,000 files that an export takes." in said
+    )
+    assert "Pack them into archives in TRAINYARD_OUTPUT_DIR and export the run again" in said
+    assert "Put them" not in said
+
+
+def test_what_is_said_at_submission_is_the_limit_that_the_agent_has() -> None:
+    assert results.OUTPUT_FILES == own_files.OUTPUT_FILES
+    assert "up to 20,000 files (pack more of them into archives)" in results.WHERE
 
 
 def test_the_kept_cluster_goes_once_an_export_holds_what_was_left_behind() -> None:

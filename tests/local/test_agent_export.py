@@ -335,6 +335,21 @@ def test_what_is_too_large_or_leads_elsewhere_is_left_out_and_counted(
     assert manifest["links"] == [{"key": "output/last.pt", "target": "model.pt"}]
 
 
+def test_of_more_files_than_an_export_takes_the_first_are_proved_and_the_rest_is_counted(
+    tmp_path: Path, sink: Sink, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_files, "OUTPUT_FILES", 300)
+    (root / "output").mkdir()
+    for number in range(320):
+        (root / f"output/{number:03d}").write_bytes(b"four")
+    assert run_export(tmp_path)["ok"]
+    manifest = json.loads(sink.objects[f"{PREFIX}/export-manifest.json"][0])
+    keys = [item["key"] for item in manifest["objects"] if item["key"].startswith("output/")]
+    assert keys == [f"output/{number:03d}" for number in range(300)]
+    found = [manifest[name] for name in ("outputFiles", "outputLeftOut", "leftOutBytes")]
+    assert found == [300, 20, 80]
+
+
 class Failing:
     """A directory that cannot be listed, so often."""
 

@@ -113,7 +113,7 @@ def _started(_directory: Path, commands: Sequence[_Command]) -> Found | None:
 
 
 def _train(directory: Path, _commands: Sequence[_Command]) -> Found | None:
-    return Found(_USUAL[0], "of its name") if (directory / _USUAL[0]).is_file() else None
+    return Found(_USUAL[0], "it has a usual name") if (directory / _USUAL[0]).is_file() else None
 
 
 def _plainly_started(directory: Path, _commands: Sequence[_Command]) -> Found | None:
@@ -139,9 +139,13 @@ def _usual(directory: Path, _commands: Sequence[_Command]) -> Found | None:
     for place in ("", "src/", "scripts/"):
         for name in _USUAL:
             if (directory / place / name).is_file():
-                return Found(f"{place}{name}", "of its name")
+                return Found(f"{place}{name}", "it has a usual name")
     inner = sorted(directory.glob(f"[!.]*/{_USUAL[0]}"))
-    return Found(str(inner[0].relative_to(directory)), "of its name") if len(inner) == 1 else None
+    return (
+        Found(str(inner[0].relative_to(directory)), "it has a usual name")
+        if len(inner) == 1
+        else None
+    )
 
 
 def _only_one(directory: Path, _commands: Sequence[_Command]) -> Found | None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from tests.support import kept_words
 from tests.support.spec_parts import cluster_spec
-from tests.support.system import Json, System, files_with
+from tests.support.system import Json, System, eventually, files_with
 
 CANARY = "canary-of-a-secret-7f1c2d"
 SECRET = "trainyard-jobs/token"
@@ -72,6 +78,142 @@ def test_the_log_of_a_good_run_on_two_nodes_ends_with_the_programs_own_words(
     assert "Traceback" not in log
 
 
+#: It leaves a result, and is then killed by somebody before it has told any step.
+KILLED = (
+    "import os, pathlib\n"
+    "kept = pathlib.Path(os.environ['TRAINYARD_OUTPUT_DIR'], 'kept.txt')\n"
+    "kept.write_text('before the end')\n"
+    "os.kill(os.getpid(), 9)\n"
+)
+HUNGRY = KILLED.replace(
+    "os.kill(os.getpid(), 9)\n", "held = [b'x' * 10_000_000 for _ in range(500)]\n"
+)
+#: The interpreter of it aborts after its last line, as one does whose C++ threads nobody joined.
+ABORTS = (
+    "import os, pathlib, signal, sys\n"
+    "class Library:\n"
+    "    def __del__(self, kill=os.kill, getpid=os.getpid, number=signal.SIGABRT):\n"
+    "        kill(getpid(), number)\n"
+    "sys.kept = [Library()]\n"
+    "sys.kept.append(sys.kept)\n"
+    "kept = pathlib.Path(os.environ['TRAINYARD_OUTPUT_DIR'], 'kept.txt')\n"
+    "kept.write_text('before the end')\n"
+)
+#: It writes a small result, then one that the small disk below its output cannot hold.
+FILLS = (
+    "import os, pathlib, time\n"
+    "out = pathlib.Path(os.environ['TRAINYARD_OUTPUT_DIR'])\n"
+    "while not os.path.ismount(out):\n"
+    "    time.sleep(0.05)\n"
+    "(out / 'kept.txt').write_text('before the end')\n"
+    "(out / 'model.bin').write_bytes(bytes(8_000_000))\n"
+)
+GROUPS = Path("/sys/fs/cgroup/memory")
+
+
+def assert_named(system: System, run_id: str, run: Json, words: str) -> None:
+    """Its end says so in one sentence, within two attempts; no node is blamed, results are kept."""
+    story = system.story(run_id)
+    assert words in run["problem"]["detail"].replace("\n", ". ").split(". ")[0], run["problem"]
+    assert len(run["attempts"]) <= 2, story
+    assert run["excludedNodes"] == [], story
+    for name in {name for attempt in run["attempts"] for name in attempt["nodes"]}:
+        assert system.node(run["clusterName"], name)["status"] == "Running", story
+    assert kept(system, run_id) == b"before the end"
+
+
+def kept(system: System, run_id: str) -> bytes:
+    """What the program wrote before its end, as it was exported."""
+    key = f"{system.export_prefix(run_id)}output/kept.txt"
+    found = system.aws("s3").get_object(Bucket=system.local["bucket"], Key=key)
+    return bytes(found["Body"].read())
+
+
+@pytest.fixture
+def little_memory(system: System, shared: str) -> Iterator[str]:
+    """The shared cluster, whose workers' Slurm may use 400 MB each, by the kernel's own limit."""
+    moved: list[tuple[Path, int]] = []
+    try:
+        for node in system.workers_serve(shared):
+            [daemon] = [
+                found
+                for found in system.processes(TRAINYARD_NODE=node["instanceId"])
+                if found.command.split()[0].endswith("slurmd")
+            ]
+            group = GROUPS / f"trainyard-test-{os.getpid()}-{node['instanceId']}"
+            try:
+                group.mkdir()
+                (group / "memory.limit_in_bytes").write_text("400000000")
+            except OSError as error:
+                pytest.skip(f"no memory cgroup can be made here; run as root: {error}")
+            moved.append((group, daemon.pid))
+            (group / "cgroup.procs").write_text(str(daemon.pid))
+        yield shared
+    finally:
+        for group, _ in moved:
+            for pid in (group / "cgroup.procs").read_text().split():
+                with contextlib.suppress(OSError):
+                    (GROUPS / "cgroup.procs").write_text(pid)
+            eventually("the cgroup is empty", lambda group=group: _removed(group), 15)
+
+
+def _removed(group: Path) -> bool:
+    with contextlib.suppress(OSError):
+        group.rmdir()
+    return not group.exists()
+
+
+def test_a_program_that_the_kernel_kills_for_memory_is_named_and_no_node_is_blamed(
+    system: System, little_memory: str
+) -> None:
+    run_id = system.submit("hungry", job(HUNGRY), little_memory, recovery={"sameErrorLimit": 2})
+    run = system.ended(run_id, "Failed", 120)
+    assert run["problem"]["code"] == "out-of-memory", system.story(run_id)
+    assert [incident["node"] for incident in run["incidents"]] == [None] * len(run["incidents"])
+    assert_named(system, run_id, run, "out-of-memory killer")
+
+
+def test_a_signal_before_the_first_step_is_named_and_no_node_is_blamed(
+    system: System, shared: str
+) -> None:
+    run_id = system.submit("killed", job(KILLED), shared, recovery={"sameErrorLimit": 2})
+    run = system.ended(run_id, "Failed", 120)
+    assert run["problem"]["code"] == "same-error", system.story(run_id)
+    assert_named(system, run_id, run, "signal 9")
+
+
+def test_a_program_that_aborts_after_its_end_has_succeeded_and_the_timeline_says_so(
+    system: System, shared: str
+) -> None:
+    run_id = system.submit("aborts", job(ABORTS), shared)
+    run = system.ended(run_id, "Succeeded", 120)
+    assert (len(run["attempts"]), run["excludedNodes"]) == (1, [])
+    assert "killed by SIGABRT after its program had ended well" in system.story(run_id)
+    assert kept(system, run_id) == b"before the end"
+
+
+def test_a_program_whose_output_meets_a_full_disk_is_named_and_what_fits_is_kept(
+    system: System, shared: str
+) -> None:
+    run_id = system.submit("fills", job(FILLS, 1), shared, recovery={"sameErrorLimit": 2})
+    program = {"TRAINYARD_RUN_ID": run_id, "RANK": "0"}
+    ranks = eventually("the program runs", lambda: system.processes(**program))
+    output = ranks[0].environment["TRAINYARD_OUTPUT_DIR"]
+    # All nodes see one tree of mounts, which the daemons keep.
+    node = system.daemon(system.controller(shared)["instanceId"])
+    there = ["nsenter", "-t", str(node.pid), "-m"]
+    small = ["mount", "-t", "tmpfs", "-o", "size=4m,mode=777", "tmpfs", output]
+    if subprocess.run([*there, *small], check=False).returncode:
+        system.api.cancel_run(run_id)
+        system.ended(run_id, "Cancelled")
+        pytest.skip("no small disk can be mounted here; run as root")
+    try:
+        run = system.ended(run_id, "Failed", 120)
+        assert_named(system, run_id, run, "No space left on device")
+    finally:
+        subprocess.run([*there, "umount", "-l", output], check=True)
+
+
 def test_a_secret_reaches_the_program_and_nothing_that_is_stored(system: System) -> None:
     secrets = system.aws("secretsmanager")
     secrets.create_secret(Name=SECRET, SecretString=json.dumps({"token": CANARY}))
@@ -93,8 +235,7 @@ def test_a_secret_reaches_the_program_and_nothing_that_is_stored(system: System)
     assert "refused: (secret)" in run["problem"]["detail"]
     assert CANARY not in json.dumps([run, system.api.events(run_id)])
     assert CANARY not in system.api.logs(run_id, lines=1000)["text"]
-    rows = system.table.scan(TableName=system.local["resources"]["Table"])["Items"]
-    assert CANARY not in str(rows)
+    kept_words.assert_secret(system, CANARY, run_id)
     assert files_with(CANARY, system.state_dir) == []
 
 

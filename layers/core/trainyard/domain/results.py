@@ -9,13 +9,19 @@ from trainyard_contracts.specs import ExportSpec, RunSpec
 
 #: Programs that commit checkpoints and a final model by themselves.
 OUR_TRAINERS = "trainyard_trainers."
+#: So many files of the output directory are exported at most, as the agent does it.
+OUTPUT_FILES = 20_000
 WHERE = (
     "Results belong into the directory that TRAINYARD_OUTPUT_DIR names: "
-    "it is there again at each attempt and always exported. Files that "
+    f"it is there again at each attempt and always exported, up to {OUTPUT_FILES:,} files "
+    "(pack more of them into archives). Files that "
     "a program leaves in its working directory or in TRAINYARD_RUN_DIR are exported up to 20 "
     "GiB; what it writes elsewhere on the nodes is "
     "not found and goes with the cluster."
 )
+
+#: Words of an end whose remedy is another one.
+_TOO_MANY = f"the output directory has more than the {OUTPUT_FILES:,} files that an export takes"
 
 NOTHING = (
     "No result was found: neither a checkpoint nor a final model nor a file of the program's in "
@@ -34,11 +40,10 @@ def left_behind(manifest: ExportManifest) -> str:
     count = manifest.output_left_out + (0 if better else manifest.working_left_out)
     if not count:
         return ""
-    return (
-        f"{counted(count, 'file')} of the program's own ({size(manifest.left_out_bytes)}), "
-        "which are too many, too large, "
-        "or links that lead elsewhere"
-    )
+    files = f"{counted(count, 'file')} of the program's own ({size(manifest.left_out_bytes)})"
+    if manifest.output_left_out and manifest.output_files >= OUTPUT_FILES:
+        return f"{files}: {_TOO_MANY}"
+    return f"{files}, which are too many, too large, or links that lead elsewhere"
 
 
 def found_nothing(manifest: ExportManifest, asked: ExportSpec) -> bool:
@@ -66,9 +71,10 @@ def without_result(run: Run) -> bool:
 
 def kept_because(run: Run) -> str:
     """Why the run's own cluster stays although its export is verified; '' if it may go."""
+    many = run.export is not None and _TOO_MANY in run.export.left_behind
     again = (
-        "Put them into TRAINYARD_OUTPUT_DIR and export the run again (trainyard run export "
-        f"{run.id}), or delete the cluster by hand."
+        f"{'Pack them into archives in' if many else 'Put them into'} TRAINYARD_OUTPUT_DIR and "
+        f"export the run again (trainyard run export {run.id}), or delete the cluster by hand."
     )
     if run.export is not None and run.export.left_behind:
         return f"It holds the only copy of {run.export.left_behind}. {again}"

@@ -52,11 +52,11 @@ def test_what_is_not_clear_is_asked_for(tmp_path: Path) -> None:
     [
         (["fit.py"], "fit.py", "it is the only Python file"),
         (["fit.py", "setup.py", "conftest.py", "test_fit.py"], "fit.py", "the only Python file"),
-        (["main.py", "model.py"], "main.py", "of its name"),
-        (["src/train.py", "setup.py"], "src/train.py", "of its name"),
-        (["src/main.py", "a.py", "b.py"], "src/main.py", "of its name"),
-        (["scripts/train.py", "a.py", "b.py"], "scripts/train.py", "of its name"),
-        (["mine/train.py", "a.py", "b.py"], "mine/train.py", "of its name"),
+        (["main.py", "model.py"], "main.py", "it has a usual name"),
+        (["src/train.py", "setup.py"], "src/train.py", "it has a usual name"),
+        (["src/main.py", "a.py", "b.py"], "src/main.py", "it has a usual name"),
+        (["scripts/train.py", "a.py", "b.py"], "scripts/train.py", "it has a usual name"),
+        (["mine/train.py", "a.py", "b.py"], "mine/train.py", "it has a usual name"),
     ],
 )
 def test_a_program_without_main_is_found_as_people_call_it(
