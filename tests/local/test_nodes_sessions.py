@@ -359,8 +359,8 @@ def test_ctrl_c_reaches_the_command_and_not_its_children(
     go = tmp_path / "go"
     child = (
         "import os, signal, time; "
-        "signal.signal(signal.SIGINT, lambda *_: print(\"child was told\", flush=True)); "
-        f"print(\"ready\", flush=True)\nwhile not os.path.exists(\"{go}\"): time.sleep(0.02)"
+        'signal.signal(signal.SIGINT, lambda *_: print("child was told", flush=True)); '
+        f'print("ready", flush=True)\nwhile not os.path.exists("{go}"): time.sleep(0.02)'
     )
     program = tmp_path / "parent.py"
     program.write_text(

@@ -136,7 +136,7 @@ class Systemd:
             "systemctl",
             'echo "$*" >> "$SAID"\n'
             '[[ "$*" == *munge ]] || exit 0\n'
-            '[[ -s $REFUSED ]] || exit 0\n'
+            "[[ -s $REFUSED ]] || exit 0\n"
             'sed -i 1d "$REFUSED"; exit 1\n',
         )
         self._program("sleep", 'echo "sleep $*" >> "$SAID"\n')

@@ -100,6 +100,9 @@ def test_old_images_go_once_a_newer_one_was_built(
     late = cache.holds(9)
     assert machine_image.ready() == first
     assert late.is_dir(), "nothing was built, so nothing goes"
+    monkeypatch.setattr(machine_image, "_recipe", lambda: b"another")
+    assert machine_image.ready() != first
+    assert (first.is_dir(), late.exists()) == (True, False), "this process uses the first"
 
 
 @pytest.mark.real
