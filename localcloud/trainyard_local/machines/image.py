@@ -148,12 +148,11 @@ def _remove_unused(directory: Path, keep: Collection[Path]) -> None:
         named = _NAME.match(root.name)
         if named is None or root in keep or _in_use(root):
             continue
-        if not named["left"]:
-            gone = root.with_name(root.name + ".gone")
-            root.rename(gone)  # a removal that is killed leaves nothing that counts
+        gone = root
+        if not named["left"]:  # a removal that is killed leaves nothing that counts
+            gone = root.rename(root.with_name(root.name + ".gone"))
             _lock_of(root).unlink(missing_ok=True)
-            root = gone
-        shutil.rmtree(root, ignore_errors=True)
+        shutil.rmtree(gone, ignore_errors=True)
 
 
 def _in_use(root: Path) -> bool:

@@ -90,7 +90,7 @@ def test_a_mount_that_never_succeeds_fails_the_node_after_five_tries(
 
     monkeypatch.setattr(scripts.step_mounts, "command", command)
     monkeypatch.setattr(scripts.node.time, "sleep", lambda seconds: None)
-    with pytest.raises(scripts.node.StepFailed, match="mount.lustre: Input/output error"):
+    with pytest.raises(scripts.node.StepFailed, match=r"mount\.lustre: Input/output error"):
         scripts.step_mounts.shared_filesystem(node)
     assert len(mounts) == 5
 

@@ -29,7 +29,7 @@ def cluster(**fields: Any) -> ClusterSpec:
 def test_a_hyperpod_cluster_without_a_shared_filesystem_is_refused(provisioning: str) -> None:
     """A run's directory would lie on the controller's own disk, where no worker sees it."""
     given = {"name": "c", "instanceGroups": GROUPS, "network": NETWORK}
-    with pytest.raises(ValidationError, match="sharedFilesystem: .*give dnsName and mountName"):
+    with pytest.raises(ValidationError, match=r"sharedFilesystem: .*give dnsName and mountName"):
         read_cluster_spec({**given, "provisioning": provisioning})
     read_cluster_spec({**given, "provisioning": provisioning, "sharedFilesystem": FILESYSTEM})
 

@@ -250,7 +250,7 @@ def test_a_fence_that_cannot_be_read_stops_the_commit(attempt: Attempt) -> None:
 def test_a_directory_in_the_fences_place_is_named_and_stops_the_commit(attempt: Attempt) -> None:
     (attempt.run_dir / "fence").unlink(missing_ok=True)
     (attempt.run_dir / "fence").mkdir()
-    with pytest.raises(CheckpointFailed, match="/fence is a directory.*write to another place"):
+    with pytest.raises(CheckpointFailed, match=r"/fence is a directory.*write to another place"):
         save(attempt, 5)
 
 
