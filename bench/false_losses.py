@@ -1,7 +1,7 @@
 """How often a node that works is taken for lost: `python -m bench.false_losses`.
 
 One long run on nodes that boot. In each round a network that loses 5 % of all packets and delays
-the rest by 300 ms for 90 s, an agent that stands still for 20 s, and a controller that no worker
+the rest by 300 ms for 90 s, an agent that is stopped for 20 s, and a controller that no worker
 reaches for 20 s. None of them is a loss: training goes on meanwhile. It counts losses and new
 attempts all the same, and writes build/bench/false_losses.json.
 """
@@ -28,7 +28,7 @@ from trainyard_local.machines import host as machine_host
 OUTPUT = REPOSITORY / "build/bench/false_losses.json"
 #: Enough for ten rounds of all kinds, of a tenth of a second each.
 STEPS = 40_000
-#: After a fault: what it began to believe is told or taken back by then.
+#: After a fault: what an agent began to believe is reported or taken back by then.
 SETTLES_SECONDS = 15.0
 
 

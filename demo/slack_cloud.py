@@ -42,6 +42,7 @@ def slack_cloud(
         secrets.create_secret(Name="slack-people", SecretString=json.dumps(known))
         slack.commands_url = f"{cloud.local['apiUrl']}/slack/commands"
         slack.interactions_url = f"{cloud.local['apiUrl']}/slack/interactions"
+        slack.events_url = f"{cloud.local['apiUrl']}/slack/events"
         yield cloud
 
 

@@ -28,7 +28,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "run watch": ("run watch latest",),
     "run events": ("run events latest",),
     "run logs": ("run logs latest --follow", "run logs demo --grep Error --since 10m --rank 3"),
-    "run metrics": ("run metrics latest --since 2h",),
+    "run metrics": (
+        "run metrics latest --since 2h",
+        "run metrics latest --name accuracy",
+        "run metrics latest --names",
+    ),
     "run cancel": ("run cancel demo --wait --timeout 10m --reason 'wrong data'",),
     "run resume": ("run resume demo --watch", "run resume demo --wait --timeout 12h"),
     "run export": ("run export demo --timeout 30m", "run export demo --no-wait"),

@@ -47,6 +47,8 @@ __all__ = [
     "Code",
     "CostTotal",
     "CostTotals",
+    "CurveName",
+    "CurvePoint",
     "DeliveryView",
     "EventPage",
     "Export",
@@ -66,6 +68,7 @@ __all__ = [
     "JobSpec",
     "LedgerLine",
     "LimitSpec",
+    "ListPriceView",
     "LogView",
     "MetricsView",
     "MissingObject",
@@ -75,6 +78,7 @@ __all__ = [
     "OutputPage",
     "Person",
     "PlanView",
+    "PlannedVariable",
     "PriceSpan",
     "Problem",
     "ProgressSource",
@@ -186,8 +190,9 @@ class ArrayPage(Answer):
 
 class ArraySpec(Answer):
     """One member for each entry of `parameters`, or for each combination of `matrix`.  In
-    job.arguments and the values of job.environment `{lr}` is the parameter lr, and
-    `{index}` the member's number; `{{lr}}` is the text {lr}."""
+    job.arguments, in the values of job.environment and in texts among job.hyperparameters
+    `{lr}` is the parameter lr, and `{index}` the member's number; `{{lr}}` is the text
+    {lr}."""
 
     matrix: dict[str, Any] = Field(default_factory=dict)
     max_parallel: int = 20
@@ -432,12 +437,32 @@ class ClusterPage(Answer):
     next_token: str | None = None
 
 
+class ListPriceView(Answer):
+    """What it would cost on AWS, where the deployment's own price list does not say it."""
+
+    as_of: str | None = None
+    expected_usd: float | None = None
+    hourly_usd: float | None = None
+    most_usd: float | None = None
+    words: str = ""
+
+
+class PlannedVariable(Answer):
+    """A variable that the run's program will find."""
+
+    source: Open[Literal["job", "secret", "trainyard", "launcher"]]
+    name: str = ""
+    note: str = ""
+    value: str | None = None
+
+
 class WayView(Answer):
     """A way in which the cluster would be tried."""
 
     backend: str = ""
     cannot: list[str] = Field(default_factory=list)
     expected_usd: float | None = None
+    files: dict[str, int] = Field(default_factory=dict)
     hourly_usd: float | None = None
     most_usd: float | None = None
     operation: str = ""
@@ -453,9 +478,11 @@ class PlanView(Answer):
     backend: str | None = None
     batch_script: str | None = None
     cannot: list[str] = Field(default_factory=list)
+    environment: list[PlannedVariable] = Field(default_factory=list)
     expected_usd: float | None = None
     files: dict[str, int] = Field(default_factory=dict)
     hourly_usd: float | None = None
+    list_price: ListPriceView | None = None
     most_usd: float | None = None
     operation: str | None = None
     request: dict[str, Any] = Field(default_factory=dict)
@@ -927,10 +954,12 @@ class Code(Answer):
 
 
 class Incident(Answer):
-    """From the first bad fact to the first training step after it."""
+    """From the first bad fact to the first training step after it.  Where a program tells no step,
+    it lasts until the program started again and lived."""
 
     attempt: int
     life: int
+    resumed_by: Open[Literal["step", "start"]]
     started_at: datetime
     actions: list[str] = Field(default_factory=list)
     cause: str = ""
@@ -1097,6 +1126,26 @@ class LogView(Answer):
     text: str = ""
 
 
+class CurveName(Answer):
+    """A name under which the run reported numbers, in all its attempts."""
+
+    not_finite: int
+    reports: int
+    highest: float | None = None
+    last: float | None = None
+    lowest: float | None = None
+    name: str = ""
+
+
+class CurvePoint(Answer):
+    """One report of a number."""
+
+    at: datetime
+    attempt: int
+    step: int
+    value: float
+
+
 class TimedRunSample(Answer):
     """Where the training stood at a moment."""
 
@@ -1110,10 +1159,15 @@ class TimedRunSample(Answer):
 
 
 class MetricsView(Answer):
-    """Series from the heartbeats, oldest first; `nodes` by Slurm node name."""
+    """Series from the heartbeats, oldest first, `nodes` by Slurm node name; and one curve of all
+    that the run reported, which is kept for ever."""
 
+    name: str = "loss"
+    names: list[CurveName] = Field(default_factory=list)
+    names_left_out: int = 0
     node_count: int = 0
     nodes: dict[str, list[NodeSample]] = Field(default_factory=dict)
+    points: list[CurvePoint] = Field(default_factory=list)
     run: list[TimedRunSample] = Field(default_factory=list)
     thinned: bool = False
 
@@ -1262,6 +1316,7 @@ class JobSpec(Answer):
     environment: dict[str, Any] = Field(default_factory=dict)
     files: dict[str, str] = Field(default_factory=dict)
     git: GitSpec | None = None
+    hyperparameters: dict[str, Any] | None = None
     image: str | None = None
     module: str | None = None
     partition: str | None = None

@@ -101,8 +101,8 @@ class AsyncRun(RunState):
         async for line in async_driven(flow):
             yield line
 
-    async def metrics(self, *, since_seconds: int = 86400) -> Metrics:
-        return await asyncio.to_thread(self._run.metrics, since_seconds=since_seconds)
+    async def metrics(self, *, since_seconds: int = 86400, name: str | None = None) -> Metrics:
+        return await asyncio.to_thread(self._run.metrics, since_seconds=since_seconds, name=name)
 
     async def cost(self) -> RunCostView:
         return await asyncio.to_thread(self._run.cost)

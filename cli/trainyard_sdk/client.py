@@ -190,10 +190,17 @@ class Client:
             },
         )
 
-    def metrics(self, run_id: str, *, since_seconds: int = 3600) -> Json:
-        """{nodes: {name: [sample]}, run: [sample]}, oldest first."""
+    def metrics(self, run_id: str, *, since_seconds: int = 3600, name: str | None = None) -> Json:
+        """{nodes: {name: [sample]}, run: [sample], name, points: [{at, attempt, step, value}],
+        names: [{name, last, lowest, highest, ...}]}, oldest first.
+
+        `since_seconds`: how far back nodes and run go. `name`: whose points are asked for, of all
+        the run's time; default: the loss.
+        """
         return self._call(
-            "GET", f"/v1/runs/{_segment(run_id)}/metrics", {"sinceSeconds": since_seconds}
+            "GET",
+            f"/v1/runs/{_segment(run_id)}/metrics",
+            {"sinceSeconds": since_seconds, "name": name},
         )
 
     def run_cost(self, run_id: str) -> Json:

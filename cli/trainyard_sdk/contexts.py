@@ -103,7 +103,7 @@ def read() -> Contexts:
         raise InvalidInput(
             "The file of contexts cannot be read",
             f"{file()}: {error}",
-            "Mend it, or move it away and add the contexts again: trainyard context add",
+            "Mend it, or move it away and add the contexts again: trainyard context add NAME URL",
         ) from error
 
 

@@ -137,9 +137,12 @@ class Run(RunState):
         else:
             yield from self._client.logs(self.id, **vars(wanted))["text"].splitlines()
 
-    def metrics(self, *, since_seconds: int = 86400) -> Metrics:
-        """Loss, steps and the nodes' load; of an ended run from its end."""
-        return Metrics.read(self._client.metrics(self.id, since_seconds=since_seconds))
+    def metrics(self, *, since_seconds: int = 86400, name: str | None = None) -> Metrics:
+        """The loss, or what the program reported as `name`, of all the run's time, and the names
+        that there are; samples of nodes and steps of the last seconds, of an ended run before its
+        end.
+        """
+        return Metrics.read(self._client.metrics(self.id, since_seconds=since_seconds, name=name))
 
     def cost(self) -> RunCostView:
         """What it has cost so far, and what for; `usd` is None where a price is not known."""

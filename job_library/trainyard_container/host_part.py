@@ -19,8 +19,19 @@ from trainyard_contracts.diagnosis import Diagnosis
 from trainyard_job.checkpoints import checkpoint
 from trainyard_job.checkpoints.checkpoint import Saved
 from trainyard_job.common.exits import STOPPED
+from trainyard_trainers.launch.allocation import Job
 
-from . import beginning, ending, inputs, launching, links, putting_back, restoring, run_files
+from . import (
+    beginning,
+    ending,
+    inputs,
+    launching,
+    links,
+    putting_back,
+    restoring,
+    run_files,
+    script_mode,
+)
 from .aws import Aws
 from .ending import HostEnd
 from .events import Events
@@ -106,7 +117,12 @@ class HostPart:
         self._where, self._events, self._link = means.where, means.events, means.link
         # A store of its own: it gives up sooner while the program trains than at the end.
         self._results_store = means.stores(self._where.data.bucket)
-        self._results = Results(self._results_store, self._where.data.prefix, self._where.run_dir)
+        self._results = Results(
+            self._results_store,
+            self._where.data.prefix,
+            self._where.run_dir,
+            script_mode.exported(self._where),
+        )
         self._progress = Progress(self._where.attempt_dir, self._events.of_attempt)
         self._watch = Order.of(means.bundle)
         self._launcher: Program | None = None
@@ -231,7 +247,8 @@ class HostPart:
     # -- training ---------------------------------------------------------------------------------
     def _train(self) -> int:
         """Until the launcher has ended; its exit code."""
-        variables = {**os.environ, **self._secrets}
+        found = script_mode.variables(self._where, Job.read(self._where.attempt_dir))
+        variables = {**os.environ, **found, **self._secrets}
         self._launcher = self._start(
             self._where, launching.environment(self._where, variables, self._means.key_file)
         )

@@ -23,6 +23,7 @@ from trainyard_job.common.files import write_json
 from trainyard_trainers.launch import ranks
 from trainyard_trainers.launch.allocation import Job
 
+from . import script_mode
 from .launching import LIBRARY, environment
 from .surroundings import Surroundings, Unfit
 
@@ -135,7 +136,7 @@ class Rank:
         """The program, in a child of this one that `ranks` watches; it does not return."""
         key_file = job.attempt_dir / "courier.key"
         several = len(self._where.hosts) > 1
-        os.environ.update(secrets)
+        os.environ.update({**script_mode.variables(self._where, job), **secrets})
         os.environ.update(job.environment())
         os.environ.update(environment(self._where, os.environ, key_file if several else None))
         os.environ["PYTHONPATH"] = os.pathsep.join([str(job.work_dir), os.environ["PYTHONPATH"]])

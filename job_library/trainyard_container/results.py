@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -27,10 +27,21 @@ _Seen = tuple[int, int]
 
 
 class Results:
-    """Of one host's run directory. `prefix`: of the run in the bucket; ends with a slash."""
+    """Of one host's run directory. `prefix`: of the run in the bucket; ends with a slash.
 
-    def __init__(self, store: Store, prefix: str, run_dir: Path) -> None:
+    `elsewhere`: directories outside of it, by the names below which their files belong to the
+    output directory. They are read and written, and never moved: SageMaker takes them, too.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        prefix: str,
+        run_dir: Path,
+        elsewhere: Mapping[str, Path] | None = None,
+    ) -> None:
         self._store, self._prefix, self._run_dir = store, prefix, run_dir
+        self._elsewhere = dict(elsewhere or {})
         self._sent: dict[str, _Seen] = {}
         #: Files that were left out at the last look, by the limits above.
         self.left_out = 0
@@ -48,7 +59,7 @@ class Results:
         return len(keys)
 
     def _bring(self, name: str) -> None:
-        path = inside(self._run_dir, name, "a file of an earlier attempt")
+        path = self._path(name)
         temporary = path.with_name(f".{path.name}.restoring")
         try:
             self._store.fetch(self._prefix + name, temporary)
@@ -58,6 +69,14 @@ class Results:
         os.replace(temporary, path)
         self._sent[name] = _seen(path.stat())
 
+    def _path(self, name: str) -> Path:
+        """Where a file lies on this host. Raises Unfit."""
+        what = "a file of an earlier attempt"
+        for part, top in self._elsewhere.items():
+            if name.startswith(f"{part}/"):
+                return inside(top, name.removeprefix(f"{part}/"), what)
+        return inside(self._run_dir, name, what)
+
     def changed(self) -> list[str]:
         """What is not in S3 as it is here, by its path in the run's directory."""
         return self.looked()[1]
@@ -65,8 +84,10 @@ class Results:
     def looked(self) -> tuple[list[str], list[str]]:
         """All files, and those that `changed` names."""
         self.left_out = 0
-        found = self._limited(self._below(places.OUTPUT), OUTPUT_FILES, None)
-        found += self._limited(self._below(places.WORK), WORKING_FILES, WORKING_BYTES)
+        output = [(places.OUTPUT, self._run_dir / places.OUTPUT), *self._elsewhere.items()]
+        work = [(places.WORK, self._run_dir / places.WORK)]
+        found = self._limited(self._all_below(output), OUTPUT_FILES, None)
+        found += self._limited(self._all_below(work), WORKING_FILES, WORKING_BYTES)
         changed = [name for name, about in found if self._sent.get(name) != _seen(about)]
         return [name for name, _ in found], changed
 
@@ -89,15 +110,22 @@ class Results:
                 self.left_out += 1
         return found
 
-    def _below(self, part: str) -> Iterator[tuple[str, os.stat_result]]:
-        """Plain files but those that are as the submission brought them."""
-        for folder, folders, names in os.walk(self._run_dir / part):
+    def _all_below(self, tops: Iterable[tuple[str, Path]]) -> Iterator[tuple[str, os.stat_result]]:
+        for part, top in tops:
+            yield from self._below(part, top)
+
+    def _below(self, part: str, top: Path) -> Iterator[tuple[str, os.stat_result]]:
+        """Plain files but those that are as the submission brought them, by their names in S3."""
+        for folder, folders, names in os.walk(top):
+            here = Path(part, Path(folder).relative_to(top)).as_posix()
+            if part not in self._elsewhere and here in self._elsewhere:
+                folders[:] = []
+                continue
             folders[:] = sorted(set(folders) - _NOBODYS)
             for name in sorted(names):
-                path = Path(folder, name)
+                path, relative = Path(folder, name), f"{here}/{name}"
                 try:
                     about = path.lstat()
-                    relative = path.relative_to(self._run_dir).as_posix()
                     relative.encode()
                 except (OSError, UnicodeEncodeError):
                     self.left_out += 1
@@ -116,7 +144,7 @@ class Results:
         return problems[0] if problems else ""
 
     def _send(self, name: str) -> str:
-        path = self._run_dir / name
+        path = self._path(name)
         try:
             about = path.stat()
             self._store.send(path, self._prefix + name, file_sha256(path))

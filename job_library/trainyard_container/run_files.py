@@ -16,6 +16,7 @@ from typing import Any
 from trainyard_contracts import places
 from trainyard_job.common.files import write_json, write_text
 
+from . import script_mode
 from .store import Missing, Store
 from .surroundings import Surroundings, Unfit
 
@@ -61,7 +62,9 @@ def lay_out(
     """
     for path in (where.attempt_dir, where.run_dir / places.OUTPUT, checkpoints(where, bundle)):
         path.mkdir(parents=True, exist_ok=True)
+    script_mode.lay_out(where)
     job = {name: value for name, value in bundle.items() if name not in ("batchScript", "files")}
+    job["hyperparameters"] = script_mode.hyperparameters(where, job.get("hyperparameters"))
     write_json(where.attempt_dir / places.JOB, {**job, "region": where.region})
     write_text(where.run_dir / places.FENCE, f"{where.attempt}\n", durable=True)
     work = where.run_dir / places.WORK

@@ -41,6 +41,7 @@ from trainyard_agent.jobs.other_jobs import OtherJobsWatch
 from trainyard_agent.jobs.powered_down import PoweredDown
 from trainyard_agent.jobs.progress import ProgressReader
 from trainyard_agent.jobs.queue_watch import QueueWatch
+from trainyard_agent.jobs.run_curves import RunCurves
 from trainyard_agent.jobs.run_logs import RunLogs
 from trainyard_agent.jobs.textfile import Textfile
 from trainyard_agent.nodes.health import Health
@@ -86,6 +87,7 @@ class Controller:
         self._watching = Watching(config, self._attempts, self._reporter)
         self._syncing = Syncing(config, self._attempts, self._reporter, self._s3)
         self._run_logs = RunLogs(config, self._s3)
+        self._run_curves = RunCurves(config, self._s3, self._attempts)
         self._progress = ProgressReader(self._reporter, self._attempts)
         self._forced_end = ForcedEnd(self._slurm, self._attempts, self._links.kill)
         self._hosts = Hosts(self._attempts, self._table)
@@ -116,8 +118,10 @@ class Controller:
 
     def _make_exports(self) -> Exports:
         parts = self._attempts, self._checkpoints, self._reporter, self._s3
-        settled = self._watching.settled
-        return Exports(self._config, *parts, settled=settled, syncing=self._syncing)
+        return Exports(self._config, *parts, settled=self._settled, syncing=self._syncing)
+
+    async def _settled(self, run_id: str) -> None:
+        await asyncio.gather(self._watching.settled(run_id), self._run_curves.settled(run_id))
 
     def _make_follower(self) -> Follower:
         ending = Ending(
@@ -212,6 +216,7 @@ class Controller:
             self._image_room.watch(),
             self._textfile.watch(),
             self._log_watch.watch(),
+            self._run_curves.watch(),
             self._heartbeats(),
             self._own_checks(),
         ]
@@ -228,8 +233,12 @@ class Controller:
         self._store.close()
 
     async def _attempt_ended(self, attempt: Attempt) -> None:
-        """Look once more for its last checkpoints, and upload its log to S3."""
-        await asyncio.gather(self._run_logs.upload(attempt), self._last_checkpoints(attempt))
+        """Look once more for its last checkpoints, and keep its log and its curves in S3."""
+        await asyncio.gather(
+            self._run_logs.upload(attempt),
+            self._run_curves.finish(attempt),
+            self._last_checkpoints(attempt),
+        )
 
     async def _last_checkpoints(self, attempt: Attempt) -> None:
         await self._watching.finish(attempt, well=attempt.ended_well)

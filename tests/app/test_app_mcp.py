@@ -59,14 +59,14 @@ def session(story: Story, tmp_path: Path) -> Iterator[Session]:
         yield run
 
 
-async def told(client: Client, name: str, **arguments: Any) -> tuple[bool, str]:
+async def told(client: Client, name: str, /, **arguments: Any) -> tuple[bool, str]:
     """Whether the tool failed, and the text that a model reads."""
     result: Any = await client.call_tool(name, arguments)
     (content,) = result.content
     return bool(result.is_error), content.text
 
 
-async def data(client: Client, name: str, **arguments: Any) -> Any:
+async def data(client: Client, name: str, /, **arguments: Any) -> Any:
     failed, text = await told(client, name, **arguments)
     assert not failed, text
     return json.loads(text)["data"]
@@ -109,6 +109,8 @@ def test_a_client_of_the_sdk_reads_all_of_a_run(story: Story, session: Session) 
         assert (await data(client, "run_cost", run=run.id))["runId"] == run.id
         assert (await data(client, "costs", by="owner"))["totals"]
         assert (await data(client, "run_metrics", run=run.id))["runPoints"] >= 0
+        rate = await data(client, "run_metrics", run=run.id, name="rate, at last")
+        assert (rate["name"], rate["points"], rate["pointsFound"]) == ("rate, at last", [], 0)
         assert "hourlyUsd" in json.dumps(await data(client, "plan_run", spec=SPEC))
 
         failed, text = await told(client, "show_run", run="run-none")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import Any
 
 import pytest
 from tests.support.facts import answering
@@ -16,7 +17,9 @@ from trainyard.app.machines.run.decide_run import MOST_ACTIONS, MOST_SPENT, deci
 from trainyard.app.runs.read_logs import read_logs
 from trainyard.app.runs.request_export import request_export
 from trainyard.app.runs.resume_run import resume_run
+from trainyard.domain.causes import EARLY_SECONDS
 from trainyard.domain.errors import ConflictError
+from trainyard.domain.observing import SETUP_SECONDS
 from trainyard.domain.records import Action
 from trainyard.ports import CommandResult
 
@@ -674,6 +677,160 @@ def test_a_program_that_reports_nothing_and_comes_further_each_time_is_tried_aga
     assert "Training goes on (its log says step 106), " in story.said
     assert "from the beginning" not in story.said
     assert "steps are lost" not in story.said, "where such a program began nobody said"
+
+
+def without_steps(**extra: Any) -> Story:
+    story = Story()
+    story.submit(**{"progress": "none", **extra})
+    story.ready()
+    return story
+
+
+def begin(story: Story, *nodes: str, **detail: Any) -> None:
+    """The newest attempt's job begins; its program tells nothing."""
+    told = {"run": story.run_id, "attempt": story.attempt, "jobId": story.job}
+    story.send("AttemptStarted", **told, nodes=list(nodes or (LOST, "ip-127-0-1-13")), **detail)
+    story.rest()
+
+
+def told(story: Story, type_: str) -> int:
+    return sum(notice.type == type_ for notice in story.world.runs.notices.values())
+
+
+def test_a_program_that_tells_no_step_runs_from_its_start_and_is_told_of_once() -> None:
+    story = without_steps()
+    assert story.run.status == "Submitting"
+    begin(story)
+    nodes = f"{LOST}, ip-127-0-1-13"
+    assert story.run.status == "Running"
+    assert story.run.reason == f"Attempt 1 runs on {nodes}; no step has been told yet."
+    walker = next(walker for key, walker in story.machines.walkers.items() if key[0] == "run")
+    before = len(walker.visited)
+    story.pass_time(7200)
+    assert told(story, "run.started") == 1
+    story.sweep()
+    assert story.run.status == "Running"
+    assert len(walker.visited) == before, "it costs nothing to wait for no step"
+    assert told(story, "run.started") == 0, "it is sent"
+    story.end()
+    assert (story.run.status, story.run.incidents) == ("Succeeded", [])
+    assert_nothing_left(story)
+
+
+def test_the_first_step_says_that_it_trains() -> None:
+    story = Story()
+    story.submit()
+    story.ready()
+    begin(story)
+    assert story.run.reason.endswith("no step has been told yet.")
+    stepped(story)
+    assert (story.run.status, story.run.reason) == ("Running", "Attempt 1 trains.")
+    assert told(story, "run.started") == 1
+
+
+def stepped(story: Story, step: int = 1) -> None:
+    about = {"run": story.run_id, "attempt": story.attempt, "resumedFrom": step - 1 or None}
+    story.send("AttemptStepped", **about, step=step, steppedAt=story.at)
+    story.rest()
+
+
+def test_an_incident_of_a_program_without_steps_is_over_once_it_runs_again_and_lives() -> None:
+    story = without_steps()
+    begin(story)
+    story.pass_time(1000)
+    story.lose(LOST)
+    assert story.run.status == "Recovering"
+    begin(story, "ip-127-0-1-13", "ip-127-0-1-14")
+    began = story.run.attempts[1].started_at
+    assert story.run.status == "Running"
+    story.pass_time(EARLY_SECONDS - 1)
+    assert story.run.incidents[0].resumed_at is None, "what fails so soon has not gone on"
+    assert told(story, "run.recovered") == 0
+    story.pass_time(2)
+    [incident] = story.run.incidents
+    assert (incident.resumed_at, incident.resumed_by) == (began, "start")
+    assert "The program runs again: attempt 2 started 0.0 s after the fault" in story.said
+    assert "It has told no step." in story.said
+    assert told(story, "run.recovered") == 1
+    assert told(story, "run.started") == 2, "one for each attempt"
+    story.end()
+    assert story.run.status == "Succeeded"
+    assert [name for name, *_ in story.world.metrics.told] == ["RunsEnded"], (
+        "how long a recovery took nobody knows without a step"
+    )
+
+
+def test_what_ends_well_without_a_step_had_gone_on() -> None:
+    story = without_steps()
+    begin(story)
+    story.lose(LOST)
+    begin(story, "ip-127-0-1-13", "ip-127-0-1-14")
+    story.end()
+    [incident] = story.run.incidents
+    assert (story.run.status, incident.resumed_by) == ("Succeeded", "start")
+    assert incident.resumed_at == story.run.attempts[1].started_at
+
+
+def test_what_fails_soon_again_without_a_step_had_not_gone_on() -> None:
+    story = without_steps()
+    begin(story)
+    story.lose(LOST)
+    begin(story, "ip-127-0-1-13", "ip-127-0-1-14")
+    story.pass_time(60)
+    story.end("failed", errorKind="signal", signal=9, error="killed")
+    assert [one.resumed_at for one in story.run.incidents] == [None, None]
+    begin(story, "ip-127-0-1-13", "ip-127-0-1-14")
+    story.pass_time(EARLY_SECONDS + 1)
+    assert {one.resumed_at for one in story.run.incidents} == {story.run.attempts[2].started_at}
+
+
+def test_where_steps_were_told_only_a_new_step_is_a_recovery() -> None:
+    story = started()
+    story.lose(LOST)
+    begin(story, "ip-127-0-1-13", "ip-127-0-1-14")
+    story.pass_time(EARLY_SECONDS + 100)
+    assert (story.run.status, story.run.incidents[0].resumed_at) == ("Recovering", None)
+    stepped(story, 5)
+    assert (story.run.status, story.run.incidents[0].resumed_by) == ("Running", "step")
+    assert told(story, "run.recovered") == 1
+
+
+def test_a_step_that_comes_late_corrects_what_the_start_had_closed() -> None:
+    story = Story()
+    story.submit()
+    story.ready()
+    begin(story)
+    story.lose(LOST)
+    begin(story, "ip-127-0-1-13", "ip-127-0-1-14")
+    story.pass_time(EARLY_SECONDS + 100)
+    assert story.run.incidents[0].resumed_by == "start"
+    stepped(story)
+    [incident] = story.run.incidents
+    assert incident.resumed_by == "step"
+    assert incident.resumed_at == story.run.attempts[1].first_step_at
+    [(name, seconds, _)] = story.world.metrics.told
+    assert (name, seconds > EARLY_SECONDS) == ("RecoverySeconds", True)
+    assert told(story, "run.recovered") == 1, "it was told already"
+
+
+def test_a_job_whose_nodes_are_still_set_up_does_not_run_yet() -> None:
+    story = without_steps()
+    begin(story, waitsFor=[LOST])
+    words = f"Attempt 1 starts on {LOST}, ip-127-0-1-13. It waits until {LOST} is set up."
+    assert (story.run.status, story.run.reason) == ("Submitting", words)
+    story.pass_time(SETUP_SECONDS - 1)
+    assert story.run.status == "Submitting"
+    story.pass_time(2)
+    assert story.run.status == "Running"
+
+
+def test_a_checkpoint_proves_that_the_program_runs() -> None:
+    story = without_steps()
+    begin(story, waitsFor=[LOST])
+    path = "watched/work+a.pt-00/save-000000000001-step-000000000001-attempt-1"
+    story.checkpoint(1, path=path, source="work/a.pt", counted=True)
+    story.lose("ip-127-0-1-14")  # a spare; the run is looked at
+    assert story.run.status == "Running"
 
 
 def test_a_log_prints_some_steps_only_so_the_same_one_takes_once_more_to_be_the_same_error() -> (

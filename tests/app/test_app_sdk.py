@@ -16,6 +16,8 @@ from tests.support.in_process_api import InProcess, away, connected, trainyard
 from tests.support.spec_parts import cluster_spec
 from tests.support.story import Story, run_spec
 
+from trainyard_contracts import places
+from trainyard_contracts.curves import KeptCurve, KeptCurves
 from trainyard_contracts.specs import RunSpec
 from trainyard_sdk import (
     ApiProblem,
@@ -252,6 +254,38 @@ def test_metrics_are_columns_and_a_table_if_pandas_is_there(
     with pytest.raises(InvalidInput) as caught:
         found.to_pandas()
     assert "trainyard[pandas]" in caught.value.next_step
+
+
+def test_what_a_run_reported_is_there_a_month_after_its_end(story: Story, api: InProcess) -> None:
+    run = submitted(story, api)
+    run.wait()
+    record = story.world.runs.get(run.id)
+    kept = KeptCurves(
+        run_id=run.id,
+        attempt=1,
+        written_at=story.world.clock.now(),
+        curves=[
+            KeptCurve(name="loss", points=[(1, 1.79e9, 0.9), (2, 1.79e9 + 1, 0.8)], reports=2),
+            KeptCurve(name="accuracy", points=[(2, 1.79e9 + 1, 0.5)], reports=1),
+            KeptCurve(name="step", points=[(2, 1.79e9 + 1, 7.0)], reports=1),
+        ],
+    )
+    key = places.curves_key(places.log_key(record.prefix, 1))
+    story.world.blobs.put(key, kept.model_dump_json(by_alias=True).encode())
+    story.world.clock.tick(30 * 86400)
+    found = run.metrics(name="accuracy")
+    assert found.columns()["accuracy"] == [0.5]
+    assert [one.name for one in found.names] == ["loss", "accuracy", "step"]
+    assert (found.names[1].last, found.names[1].reports) == (0.5, 1)
+    columns = run.metrics().columns()
+    assert (columns["step"], columns["loss"], columns["attempt"]) == ([1, 2], [0.9, 0.8], [1, 1])
+    assert run.metrics(name="step").columns()["value"] == [7.0]
+
+    async def twin() -> Any:
+        async with AsyncTrainyard(client=connected(api), poll_seconds=0.001) as yard:
+            return await (await yard.run(run.id)).metrics(name="accuracy")
+
+    assert asyncio.run(twin()).points == found.points
 
 
 def test_a_cluster_is_made_waited_for_and_deleted(story: Story, api: InProcess) -> None:

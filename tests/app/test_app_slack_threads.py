@@ -93,6 +93,23 @@ def test_the_thread_says_cause_action_and_duration_of_an_incident(
     assert "1 incident" in teller.shown
 
 
+def test_of_a_program_without_steps_the_thread_says_that_it_started_again(world: World) -> None:
+    story, teller = Story(world), Teller(world)
+    story.submit(progress="none")
+    story.ready()
+    told: dict[str, Any] = {"run": story.run_id, "nodes": [NODE, "ip-127-0-1-14"]}
+    story.send("AttemptStarted", **told, attempt=1, jobId=story.job)
+    story.rest()
+    teller.event(story.run_id, "run.started")
+    assert "ddp-demo: Running" in teller.shown
+    assert "no step has been told yet" in teller.shown
+    story.lose(NODE)
+    story.send("AttemptStarted", **told, attempt=2, jobId=story.job)
+    story.end()
+    teller.look()
+    assert "the program started again after" in " ".join(teller.said)
+
+
 def test_the_thread_says_once_that_much_of_a_budget_is_spent(world: World) -> None:
     story, teller = Story(world), Teller(world)
     story.submit(run_spec(budget={"maxUsd": 2.0, "tailSeconds": 60, "warnAt": [0.5]}))

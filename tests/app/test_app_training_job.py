@@ -582,6 +582,65 @@ def test_an_image_that_aws_does_not_have_is_refused_by_its_field_before_a_run_be
         assert set(story.world.runs.stored) == runs
 
 
+def script_job(hyperparameters: dict[str, Any]) -> dict[str, Any]:
+    return {"nodes": 2, "module": "a", "recipe": "command", "hyperparameters": hyperparameters}
+
+
+def test_every_attempts_job_has_the_hyperparameters_as_awss_sdk_sends_them() -> None:
+    given = {"lr": 0.1, "name": "a b", "layers": [1, 2]}
+    story = JobStory().begin(job=script_job(given))
+    story.aws("Failed", reason=LOST)
+    story.rest()
+    assert story.attempt == 2
+    for attempt in (1, 2):
+        sent = story.sagemaker.jobs[places.job_name("test", story.run_id, attempt)]
+        found = sent["HyperParameters"]
+        assert {name: found[name] for name in given} == {
+            "lr": "0.1", "name": '"a b"', "layers": "[1, 2]",
+        }  # fmt: skip
+        assert found["sagemaker_program"] == '"trainyard_entry.py"'
+
+
+@pytest.mark.parametrize("asked", [dry_run_run, submit_run])
+@pytest.mark.parametrize(("kind", "most"), [("none", 95), ("torchrun", 93)])
+def test_hyperparameters_that_aws_would_not_take_are_refused_before_a_run_begins(
+    story: JobStory, asked: Callable[[Ports, RunSpec], object], kind: str, most: int
+) -> None:
+    cluster = {"spec": {**SPEC, "distribution": {"kind": kind}}}
+    runs = set(story.world.runs.stored)
+
+    def ask(count: int) -> None:
+        job = script_job({f"h{number}": number for number in range(count)})
+        asked(story.world.ports, run_spec(cluster=cluster, job=job))
+
+    with pytest.raises(InvalidRequest, match=f"must be at most {most}") as refused:
+        ask(most + 1)
+    assert [one.field for one in refused.value.errors] == ["job.hyperparameters"]
+    assert refused.value.detail.startswith("job.hyperparameters: ")
+    assert set(story.world.runs.stored) == runs
+    ask(most)
+
+
+def test_a_dry_run_shows_the_files_of_each_way(story: JobStory) -> None:
+    other = cluster_spec(SPEC["name"], workers=2)
+    plan = dry_run_run(story.world.ports, run_spec(cluster={"spec": SPEC, "otherwise": [other]}))
+    mine, others = plan.ways
+    assert (mine.backend, others.backend) == ("training-job", "hyperpod")
+    assert mine.files == plan.files
+    [name] = mine.files
+    assert name.endswith("/source-1.tar.gz")
+    assert others.files
+    assert set(others.files).isdisjoint(mine.files)
+    assert all(size > 0 for one in plan.ways for size in one.files.values())
+
+
+def test_a_dry_run_shows_the_hyperparameters_of_each_way(story: JobStory) -> None:
+    ways = {**SPEC, "capacity": [{}, {"instanceTypes": ["ml.p5.48xlarge"]}]}
+    asked = run_spec(cluster={"spec": ways}, job=script_job({"lr": 0.1}))
+    plan = dry_run_run(story.world.ports, asked)
+    assert [way.request["HyperParameters"]["lr"] for way in plan.ways] == ["0.1", "0.1"]
+
+
 def test_a_dry_run_shows_the_request_of_the_job_and_no_batch_script(story: JobStory) -> None:
     shown = dry_run_run(story.world.ports, run_spec(cluster={"spec": SPEC}))
     assert shown.operation == "CreateTrainingJob"

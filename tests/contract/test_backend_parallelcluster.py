@@ -309,6 +309,22 @@ def test_a_cluster_is_in_service_with_its_fleet(
     assert seen.said == f"{status}, its fleet {fleet}"
 
 
+@pytest.mark.parametrize(("fleet", "told"), [("PROTECTED", True), ("RUNNING", False)])
+def test_after_nodes_that_did_not_boot_the_fleets_protected_mode_is_told(
+    aws: Fixture, fleet: str, told: bool
+) -> None:
+    aws.is_there(status="CREATE_COMPLETE", fleet=fleet)
+    reason = aws.backend.event_reason("demo", "protected-mode-error-count")
+    assert ("in protected mode now" in reason) is told
+    assert ("trainyard cluster start" in reason) is told
+
+
+def test_other_troubles_and_clusters_that_are_gone_ask_for_no_state(aws: Fixture) -> None:
+    assert aws.backend.event_reason("demo", "node-launch-failure-count") == ""
+    aws.is_not_there()
+    assert aws.backend.event_reason("demo", "protected-mode-error-count") == ""
+
+
 def test_a_stack_that_rolled_back_names_the_first_resource_that_failed(aws: Fixture) -> None:
     aws.is_there(
         status="CREATE_FAILED",

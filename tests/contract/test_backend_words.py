@@ -39,6 +39,8 @@ EXAMPLES = {CORE / "http/openapi.py", CORE / "http/openapi_words.py"}
 ALLOWED = {
     # Refused in every spec, field by field, before it is known whose spec it is.
     CONTRACTS / "spec_rules.py": ("/opt/sagemaker",),
+    # The same hyperparameters on every backend: what no program would see on one is refused.
+    CONTRACTS / "hyperparameters.py": ("sagemaker_",),
     # In the cluster.json of clusters that run; another backend's scripts may have another setup.
     CONTRACTS / "files.py": ("slurm_setup", "shared_filesystem"),
 }

@@ -22,7 +22,7 @@ def test_a_program_has_a_page_and_is_run_by_a_test(program: object) -> None:
 
 
 def test_the_table_of_pages_has_all_of_them() -> None:
-    listed = re.findall(r"\]\((\w+\.md)\) \|", (PAGES / "README.md").read_text())
+    listed = re.findall(r"\]\(([\w-]+\.md)\) \|", (PAGES / "README.md").read_text())
     assert sorted(listed) == sorted(
         page.name for page in PAGES.glob("*.md") if page.name != "README.md"
     )

@@ -45,6 +45,10 @@ def test_the_manifest_leads_to_the_routes_of_the_template() -> None:
     clicks = f"https://API{events['Interactions']['Properties']['Path']}"
     interactivity = manifest["settings"]["interactivity"]
     assert interactivity == {"is_enabled": True, "request_url": clicks}
+    happenings = f"https://API{events['Happenings']['Properties']['Path']}"
+    subscribed = manifest["settings"]["event_subscriptions"]
+    assert subscribed == {"request_url": happenings, "bot_events": ["app_home_opened"]}
+    assert manifest["features"]["app_home"]["home_tab_enabled"] is True
 
 
 def test_every_command_is_in_the_pages_table_and_in_the_manifests_hint() -> None:

@@ -176,7 +176,7 @@ def test_every_route_asks_for_a_signature_but_that_which_slack_signs(
         for r in translated["Resources"].values()
         if r["Type"] == "AWS::ApiGatewayV2::Api"
     ]
-    of_slack = ["/slack/commands", "/slack/interactions"]
+    of_slack = ["/slack/commands", "/slack/events", "/slack/interactions"]
     assert sorted(api["paths"]) == [*of_slack, "/v1/{proxy+}"]
     for path in of_slack:
         condition, slack, nothing = api["paths"][path]["Fn::If"]

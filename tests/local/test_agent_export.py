@@ -239,6 +239,36 @@ def test_the_agent_speaks_s3_and_eventbridge_as_moto_understands_them(
         assert "EventId" in sender._put_events([entry])[0]
 
 
+def test_what_attempts_reported_goes_along_and_counts_as_no_result(
+    tmp_path: Path, sink: Sink, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "attempts/1/metrics.jsonl").write_text('{"step": 1, "metrics": {"accuracy": 1}}\n')
+    (root / "attempts/1/steps.jsonl").write_text('{"step": 1, "loss": 0.5}\n')
+    (root / "attempts/2").mkdir()
+    (root / "attempts/2/curves.json").write_text("{}")
+    own = Exports._own
+
+    async def unreadable(
+        exports: Exports, target: Any, top: Path, file: Any, training: bool
+    ) -> Any:
+        if file.key.endswith("steps.jsonl"):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return await own(exports, target, top, file, training)
+
+    monkeypatch.setattr(Exports, "_own", unreadable)
+    finished = run_export(tmp_path)
+    assert finished["ok"], finished["reason"]
+    manifest = json.loads(sink.objects[f"{PREFIX}/export-manifest.json"][0])
+    keys = {item["key"] for item in manifest["objects"]}
+    assert {key for key in keys if key.startswith("curves/")} == {
+        "curves/attempt-1.metrics.jsonl", "curves/attempt-2.curves.json",
+    }  # fmt: skip
+    assert (manifest["outputFiles"], manifest["workingFiles"]) == (0, 0)
+    assert (manifest["outputLeftOut"], manifest["workingLeftOut"]) == (0, 0)
+    for key in keys:
+        assert sink.objects[f"{PREFIX}/{key}"]
+
+
 def test_a_programs_own_results_are_exported_and_proved_like_a_checkpoint(
     tmp_path: Path, sink: Sink, root: Path
 ) -> None:

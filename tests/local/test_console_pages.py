@@ -21,10 +21,12 @@ from tests.support.console_scene import (
     a_run_of_two,
     at,
     many_events,
+    series,
     shown,
-)  # fmt: skip
+)
 from tests.support.repository import ROOT
 
+from trainyard.http import views
 from trainyard_cli.console.server import Console
 from trainyard_sdk.connection import Connection
 
@@ -511,6 +513,32 @@ def test_a_timeline_of_ten_thousand_entries_is_shown_while_it_is_read(console: O
     page.get_by_role("button", name="Older entries").click()
     expect(page.locator(".timeline li")).to_have_count(700)
     assert console.wrong == []
+
+
+def test_another_number_that_the_program_reports_is_chosen_and_its_name_is_text(
+    console: Opened,
+) -> None:
+    page = console.at(f"/runs/{RUN}")
+    expect(page.get_by_role("img", name="Loss: ")).to_be_visible()
+    page.get_by_role("combobox", name="Shows").select_option("accuracy")
+    expect(page.get_by_role("img", name="accuracy: ")).to_be_visible()
+    assert page.url.endswith("?name=accuracy")
+    page.get_by_role("combobox", name="Shows").select_option(SCRIPT)
+    expect(page.get_by_text("The program reported no")).to_contain_text(SCRIPT)
+    page.get_by_role("combobox", name="Shows").select_option("loss")
+    expect(page.get_by_role("img", name="Loss: ")).to_be_visible()
+    assert page.url.endswith(RUN)
+
+
+def test_a_run_of_an_older_version_has_the_curve_of_its_samples(console: Opened) -> None:
+    def without(request: httpx.Request) -> views.MetricsView:
+        found = series(request)
+        return views.MetricsView.made(**vars(found) | {"points": [], "names": []})
+
+    console.scene.answers[f"GET /v1/runs/{RUN}/metrics"] = without
+    page = console.at(f"/runs/{RUN}")
+    expect(page.get_by_role("img", name="Loss: ")).to_be_visible()
+    expect(page.get_by_role("combobox", name="Shows")).to_have_count(0)
 
 
 def test_a_console_that_is_gone_says_how_to_start_it_again_for_this_page(console: Opened) -> None:

@@ -138,6 +138,9 @@ def test_a_queue_whose_nodes_never_boot_is_switched_off_and_the_others_serve(
     cloud: QueueCloud, cluster: str
 ) -> None:
     system = cloud.system
+    steady = light_job(nodes=1, steps=5000, step_seconds=0.1) | {"partition": "steady"}
+    meanwhile = system.submit("meanwhile", steady, cluster)
+    system.training(meanwhile, seconds=120)
     cloud.slurm(cluster, "sbatch", "-p", "broken", "-N3", "--wrap", "true")
     eventually(
         "protected mode",
@@ -145,6 +148,15 @@ def test_a_queue_whose_nodes_never_boot_is_switched_off_and_the_others_serve(
         180,
     )
     assert system.api.cluster(cluster)["status"] == "Ready"
+    words = "switch queue 'broken' off (ParallelCluster's protected mode)"
+
+    def told() -> bool:
+        said = [one["message"] for one in system.timeline(meanwhile, "ClusterEvent")]
+        return any("failed to boot (broken-dy-" in one and words in one for one in said)
+
+    eventually("a timeline names it, with the nodes", told, 60)
+    system.api.cancel_run(meanwhile)
+    system.ended(meanwhile, "Cancelled", 120)
     run_id = system.submit(
         "still", light_job(nodes=1, steps=5, step_seconds=0.1) | {"partition": "steady"}, cluster
     )

@@ -25,10 +25,12 @@ from tests.support.receiver import LocalReceiver, local_receiver
 from tests.support.repository import ROOT
 from tests.support.slack import (
     SECRET,
+    USER,
     WHO,
     LocalSlack,
     click,
     command,
+    happening,
     local_slack,
     signed,
 )
@@ -419,6 +421,9 @@ def test_in_slack_a_person_asks_as_who_the_list_says_and_nobody_else_reads_anyth
             said = typed(state_dir, slack, text, user_id="U0STRANGER")
             assert "Trainyard does not know you yet" in said
             assert run not in said
+        assert run in home_of(state_dir, space, USER)
+        assert run not in home_of(state_dir, space, "U0STRANGER")
+        assert "Nothing waits for people." in typed(state_dir, slack, "approvals")
         assert "USD an hour*" in typed(state_dir, slack, f"rerun {run}")
         assert "Nothing is done yet." in typed(state_dir, slack, f"cancel {run}")
         assert "asked is being cancelled" in clicked(state_dir, slack, "Cancel the run")
@@ -441,6 +446,17 @@ def test_in_slack_a_person_asks_as_who_the_list_says_and_nobody_else_reads_anyth
     (parent,) = shown(state_dir, space, "asked: Cancelled")
     (end,) = shown(state_dir, space, "asked was cancelled")
     assert end["thread_ts"] == parent["ts"]
+
+
+def home_of(state_dir: Path, space: Workspace, user: str) -> str:
+    """What a person reads who opens the app's home, though Slack sends that event three times."""
+    opened = {"type": "app_home_opened", "user": user, "channel": "D0123ABCD", "tab": "home"}
+    body = happening(opened, event_id=f"Ev{user}", event_time=int(time.time()))
+    for _ in range(3):
+        headers = signed(body, time.time(), kind="application/json")
+        assert posted(state_dir, body, headers, "events").status_code == 200
+    eventually(f"the home of {user}", lambda: user in space.homes)
+    return words(space.homes[user])
 
 
 def shown(state_dir: Path, space: Workspace, text: str) -> list[dict[str, Any]]:

@@ -89,15 +89,35 @@ def sample(step: int, attempt: int) -> RunSample:
     return RunSample(run_id=RUN, attempt=attempt, job_state="RUNNING", step=step, loss=loss)
 
 
-def series() -> views.MetricsView:
-    found = [
-        views.TimedRunSample.model_construct(
-            **dict(sample(step, number)), at=at(began + 20 * (step - first))
-        )
+def series(request: httpx.Request) -> views.MetricsView:
+    """The run's losses, or what it reported under the name that is asked for."""
+    asked = request.url.params.get("name", "loss")
+    steps = [
+        (number, step, at(began + 20 * (step - first)))
         for number, first, last, began in ATTEMPTS
         for step in range(first, last)
     ]
-    return views.MetricsView.made(nodes={}, run=found, thinned=False, node_count=3)
+    run = [
+        views.TimedRunSample.model_construct(**dict(sample(step, number)), at=when)
+        for number, step, when in steps
+    ]
+    points = [
+        views.CurvePoint.made(
+            at=when, attempt=number, step=step,
+            value=sample(step, number).loss if asked == "loss" else step / 200,
+        )
+        for number, step, when in steps if asked in ("loss", "accuracy")
+    ]  # fmt: skip
+    names = [
+        views.CurveName.made(
+            name=name, reports=139, not_finite=0, last=0.6, lowest=0.4, highest=5.2
+        )
+        for name in ("loss", "accuracy", SCRIPT)
+    ]
+    return views.MetricsView.made(
+        nodes={}, run=run, thinned=False, node_count=3, name=asked, points=points, names=names,
+        names_left_out=0,
+    )  # fmt: skip
 
 
 def events() -> views.EventPage:
@@ -304,7 +324,7 @@ def answers() -> dict[str, Any]:
         of_one |= {
             path: shown(one),
             f"{path}/events": events(),
-            f"{path}/metrics": series(),
+            f"{path}/metrics": series,
             f"{path}/cost": cost(one.id),
             f"{path}/checkpoints": checkpoints(),
             f"{path}/logs": log,

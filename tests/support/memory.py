@@ -63,6 +63,7 @@ from trainyard_contracts.files import ExportedObject
 from trainyard_contracts.filesystems import FilesystemSpec
 from trainyard_contracts.inputs import S3Prefix
 from trainyard_contracts.places import RECORD_TAG, STAGE_TAG
+from trainyard_contracts.specs import JobSpec
 from trainyard_contracts.trees import Pack
 from trainyard_contracts.user_events import UserEvent
 
@@ -813,7 +814,9 @@ class MemoryBackend:
         if operation in self.refuse:
             raise self.refuse[operation]
 
-    def plan(self, cluster: Cluster, *, tried: bool = True) -> BackendRequest:
+    def plan(
+        self, cluster: Cluster, *, tried: bool = True, job: JobSpec | None = None
+    ) -> BackendRequest:
         return BackendRequest(
             "CreateCluster", {"ClusterName": cluster.name}, {"lifecycle/on_create.sh": 100}
         )

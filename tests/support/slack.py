@@ -43,12 +43,14 @@ def command(**changes: str) -> bytes:
     return urlencode({**FIELDS, **changes}).encode()
 
 
-def signed(body: bytes, now: float, secret: str = SECRET) -> dict[str, str]:
+def signed(
+    body: bytes, now: float, secret: str = SECRET, kind: str = "application/x-www-form-urlencoded"
+) -> dict[str, str]:
     """The headers with which Slack sends it."""
     stamp = str(int(now))
     made = SignatureVerifier(secret).generate_signature(timestamp=stamp, body=body)
     return {
-        "content-type": "application/x-www-form-urlencoded",
+        "content-type": kind,
         "user-agent": "Slackbot 1.0 (+https://api.slack.com/robots)",
         "x-slack-request-timestamp": stamp,
         "x-slack-signature": str(made),
@@ -67,16 +69,40 @@ def check_blocks(message: dict[str, Any], mentions: tuple[str, ...] = ()) -> Non
     assert message["text"]
     blocks = message["blocks"]
     assert 1 <= len(blocks) <= 50
+    _parts(blocks)
+    _check_pings(message, mentions)
+
+
+def check_parts(blocks: list[dict[str, Any]]) -> None:
+    """The same of the blocks of a view, in which nobody is mentioned."""
+    _parts(blocks)
+    _check_pings(blocks, ())
+
+
+def _parts(blocks: list[dict[str, Any]]) -> None:
     for block in blocks:
         _check_block(block)
     for block in Block.parse_all(blocks):
         block.validate_json()
     assert [block.to_dict() for block in Block.parse_all(blocks)] == blocks
-    words = json.dumps(message)
+
+
+def _check_pings(content: object, mentions: tuple[str, ...]) -> None:
+    words = json.dumps(_shown(content))
     for mention in mentions:
         words = words.replace(mention, "")
     for ping in ("<!channel", "<!here", "<!everyone", "<@", "<#", "<http"):
         assert ping not in words
+
+
+def _shown(content: Any) -> Any:
+    """Without what buttons carry, which nobody sees."""
+    if isinstance(content, dict):
+        carries = content.get("type") == "button"
+        return {
+            name: _shown(one) for name, one in content.items() if not (carries and name == "value")
+        }
+    return [_shown(one) for one in content] if isinstance(content, list | tuple) else content
 
 
 def _check_block(block: dict[str, Any]) -> None:
@@ -91,6 +117,9 @@ def _check_block(block: dict[str, Any]) -> None:
         assert len({one["action_id"] for one in block["elements"]}) == len(block["elements"])
         for one in block["elements"]:
             _check_button(one)
+    elif kind == "input":
+        assert 1 <= len(block["label"]["text"]) <= 2000
+        assert block["element"]["type"] == "plain_text_input"
     else:
         assert kind == "context"
         assert 1 <= len(block["elements"]) <= 10
@@ -134,6 +163,23 @@ def click(button: dict[str, Any], **changes: Any) -> bytes:
         **changes,
     }
     return urlencode({"payload": json.dumps(payload)}).encode()
+
+
+def happening(event: dict[str, Any] | None = None, **changes: Any) -> bytes:
+    """The body of an event, by default that a person opened the home."""
+    opened = {"type": "app_home_opened", "user": USER, "channel": "D0123ABCD", "tab": "home"}
+    return json.dumps(
+        {
+            "token": FIELDS["token"],
+            "team_id": TEAM,
+            "api_app_id": "A123456",
+            "event": {"event_ts": "1531420618.000001", **(opened if event is None else event)},
+            "type": "event_callback",
+            "event_id": "Ev0PV52K25",
+            "event_time": 1_796_000_000,
+            **changes,
+        }
+    ).encode()
 
 
 def submission(view: dict[str, Any], values: dict[str, str | None], **changes: Any) -> bytes:

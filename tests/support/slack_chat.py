@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.support.memory import World
-from tests.support.slack import FIELDS, TEAM, USER, WHO, check_message
+from tests.support.slack import FIELDS, TEAM, USER, WHO, check_message, check_parts
 
 from trainyard.chat.web_api import SlackRefused
 from trainyard.chat.worker import Answered, Chat, answer
@@ -42,6 +42,14 @@ class MemoryClaims:
     def give_back(self, request_id: str) -> None:
         del self.states[request_id]
 
+    def hold(self, request_id: str, seconds: int) -> None:
+        assert seconds > 0
+        self.states[request_id] = "held"
+
+    def let_go(self) -> None:
+        """As when the time of all that is held is over."""
+        self.states = {name: how for name, how in self.states.items() if how != "held"}
+
 
 @dataclass
 class MemoryReplies:
@@ -60,17 +68,30 @@ class MemoryReplies:
 
 @dataclass
 class MemoryViews:
-    """Forms that were opened; `refuses` is Slack's word for why it opens none."""
+    """Forms that were opened, and homes; `refuses` is Slack's word for why it takes none."""
 
     opened: list[dict[str, Any]] = field(default_factory=list)
+    homes: dict[str, dict[str, Any]] = field(default_factory=dict)
     refuses: str = ""
+    #: Raised in place of an answer, one each call.
+    troubles: list[Exception] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)
 
     def call(self, method: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        assert method == "views.open"
-        assert arguments["trigger_id"]
+        if self.troubles:
+            raise self.troubles.pop(0)
         if self.refuses:
             raise SlackRefused(self.refuses)
+        self.calls.append(method)
         check_view(arguments["view"])
+        check_parts(arguments["view"]["blocks"])
+        if method == "views.publish":
+            assert arguments["view"]["type"] == "home"
+            self.homes[arguments["user_id"]] = arguments["view"]
+            return {"ok": True}
+        assert method == "views.open"
+        assert arguments["view"]["type"] == "modal"
+        assert arguments["trigger_id"]
         self.opened.append(arguments["view"])
         return {"ok": True}
 
@@ -113,6 +134,11 @@ class Slack:
 
     def send(self, view: dict[str, Any], *, user: str = USER, **changes: str) -> dict[str, Any]:
         """The message that follows a form that was sent with these fields changed."""
+        assert self.deliver(self.sending(view, user=user, **changes)).result == "answered"
+        return self.newest
+
+    def sending(self, view: dict[str, Any], *, user: str = USER, **changes: str) -> dict[str, Any]:
+        """The event of a form that was sent."""
         self.typed += 1
         detail = {
             "id": f"{self.typed:064x}",
@@ -123,9 +149,20 @@ class Slack:
             "about": view["private_metadata"],
             "values": json.dumps({**filled(view), **changes}),
         }
-        event = {"source": "trainyard.slack", "detail-type": "SlackForm", "detail": detail}
-        assert self.deliver(event).result == "answered"
-        return self.newest
+        return {"source": "trainyard.slack", "detail-type": "SlackForm", "detail": detail}
+
+    def home_event(self, *, user: str = USER) -> dict[str, Any]:
+        """As the bus brings it that a person opened the home."""
+        self.typed += 1
+        at = int(self.world.clock.now().timestamp())
+        detail = {"id": f"{self.typed:064x}", "at": at, "team": TEAM, "user": user}
+        return {"source": "trainyard.slack", "detail-type": "SlackHome", "detail": detail}
+
+    def home(self, *, user: str = USER) -> str:
+        """What a person reads in the home that they open."""
+        assert self.views is not None
+        assert self.deliver(self.home_event(user=user)).result == "answered"
+        return words(self.views.homes[user])
 
     def say(self, text: str, *, user: str = USER) -> str:
         before = len(self.replies.sent)
@@ -147,9 +184,20 @@ class Slack:
             "user": user,
             "action": pressed["action_id"],
             "value": pressed["value"],
+            "trigger": FIELDS["trigger_id"],
             "responseUrl": FIELDS["response_url"],
         }
         return {"source": "trainyard.slack", "detail-type": "SlackClick", "detail": detail}
+
+    def click_home(self, label: str, *, user: str = USER) -> dict[str, Any]:
+        """The same in the home of this person, of the first button that is called so."""
+        assert self.views is not None
+        view = self.views.homes[user]
+        first = next(one for one in buttons_of(view) if one["text"]["text"] == label)
+        event = self.click(label, {"blocks": [{"type": "actions", "elements": [first]}]}, user=user)
+        del event["detail"]["responseUrl"]
+        event["detail"]["place"] = "home"
+        return event
 
     def press(self, label: str, message: dict[str, Any], *, user: str = USER) -> dict[str, Any]:
         """The message that follows."""
@@ -179,7 +227,7 @@ def words(message: dict[str, Any]) -> str:
         part["text"]
         for block in message["blocks"]
         if block["type"] != "actions"
-        for part in ([block["text"]] if "text" in block else block["elements"])
+        for part in ([block["text"]] if "text" in block else block.get("elements", []))
     )
 
 

@@ -41,7 +41,10 @@ nodes = typer.Typer(no_args_is_help=True, help="Nodes of a cluster.")
 POLL_SECONDS = 1.0
 Name = Annotated[str, typer.Argument(metavar="CLUSTER", help="name of the cluster")]
 InstanceId = Annotated[
-    str, typer.Argument(metavar="NODE", help="instance id or node name, from: trainyard node ls")
+    str,
+    typer.Argument(
+        metavar="NODE", help="instance id or node name, from: trainyard node ls CLUSTER"
+    ),
 ]
 
 

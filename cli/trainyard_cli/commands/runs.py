@@ -24,9 +24,11 @@ from ..screen.output import (
     out,
     print_fields,
     print_json,
+    print_table,
     styled,
+    table,
 )
-from ..screen.run_page import print_metrics, print_run
+from ..screen.run_page import print_metrics, print_names, print_run
 from ..screen.snapshot import TERMINAL
 from ..screen.waiting import Timeout, Wait, Waiting
 from ..times import seconds
@@ -35,6 +37,8 @@ from .meant import RunGiven, run_meant
 from .people import Reason
 from .run_list import label, list_runs, priority
 from .submission import prepared, print_differences
+
+DAY_SECONDS = 86400
 
 app = typer.Typer(no_args_is_help=True, help="Runs: one training job's whole life.")
 
@@ -234,7 +238,7 @@ app.command(context_settings=TAKES_LABELS)(priority)
 
 @app.command()
 def show(typer_context: typer.Context, run: RunGiven) -> None:
-    """Show a run: status, attempts, incidents, checkpoints, and where its results lie."""
+    """Show a run: status, cost, attempts, incidents, checkpoints, and where its results lie."""
     context = context_of(typer_context)
     run = run_meant(context, run)
     document = context.client.run(run)
@@ -242,7 +246,15 @@ def show(typer_context: typer.Context, run: RunGiven) -> None:
         print_json(document)
         return
     checkpoints = context.client.checkpoints(run)
-    print_run(document, checkpoints)
+    print_run(document, checkpoints, _cost_of(context, run))
+
+
+def _cost_of(context: Context, run: str) -> Json | None:
+    """None where the API has no answer: all else of the run is shown."""
+    try:
+        return context.client.run_cost(run)
+    except ApiProblem:
+        return None
 
 
 @app.command()
@@ -382,23 +394,38 @@ def logs(
 def metrics(
     typer_context: typer.Context,
     run: RunGiven,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="a number that the program reports, such as accuracy, not the loss"
+        ),
+    ] = None,
+    names: Annotated[
+        bool, typer.Option("--names", help="only list the names that there are, with their numbers")
+    ] = False,
     since: Annotated[
-        int,
+        int | None,
         typer.Option(
             metavar="TIME",
-            parser=seconds(7 * 86400),
-            help="how far back, such as 2h; of an ended run from its end",
+            parser=seconds(3650 * 86400),
+            help="only its last part, such as 2h; of an ended run before its end",
         ),
-    ] = 86400,
+    ] = None,
 ) -> None:
-    """Step, loss and speed, and the loss as a curve; also of a run that has ended."""
+    """Step and speed, and the loss as a curve, or another number that the program reports.
+
+    Of the whole run; also long after it has ended and its cluster is gone.
+    """
     context = context_of(typer_context)
     run = run_meant(context, run)
-    found = context.client.metrics(run, since_seconds=since)
+    back = DAY_SECONDS if since is None else min(since, 7 * DAY_SECONDS)
+    found = context.client.metrics(run, since_seconds=back, name=name)
     if context.json:
         print_json(found)
+    elif names:
+        print_names(found)
     else:
-        print_metrics(found, out.width)
+        print_metrics(found, out.width, since)
 
 
 def _write_line(text: str) -> None:
@@ -572,6 +599,10 @@ def _hourly(one: Json) -> str:
     return "price not known" if price is None else f"{price:.2f} USD an hour"
 
 
+def _sizes(files: Json) -> str:
+    return f"{counted(len(files), 'file')} of {bytes_text(sum(files.values()))}" if files else ""
+
+
 def _compared(way: Json) -> str:
     """What a choice between ways goes by."""
     expected, most = way.get("expectedUsd"), way.get("mostUsd")
@@ -581,6 +612,7 @@ def _compared(way: Json) -> str:
         "" if expected is None else f"{expected:.2f} USD the run",
         "" if most is None else f"{most:.2f} USD at most",
         f"in {zones}" if zones else "",
+        _sizes(way.get("files") or {}) if "way" in way else "",
     ]
     return ", ".join(part for part in parts if part)
 
@@ -602,7 +634,15 @@ def print_plan(context: Context, plan: Json) -> None:
         return
     known = plan.get("hourlyUsd") is not None
     price = _compared({**plan, "zones": None}) if known else None
-    print_fields({"operation": plan.get("operation"), "price": price})
+    listed = plan.get("listPrice") or {}
+    print_fields(
+        {
+            "operation": plan.get("operation"),
+            "price": price,
+            "on AWS": escape(listed.get("words") or ""),
+            "": _compared(listed) if listed.get("hourlyUsd") is not None else "",
+        }
+    )
     for number, one in enumerate(plan.get("ways") or [], start=1):
         out.print(f"way {number}: {escape(one['way'])} ({_compared(one)})", soft_wrap=True)
     for backend, cannot in _cannot(plan).items():
@@ -619,6 +659,17 @@ def print_plan(context: Context, plan: Json) -> None:
         out.print(plan["batchScript"], markup=False, soft_wrap=True)
         out.print("In it stand for what the cluster's own agent puts there:")
         print_fields(_MARKS)
+    if plan.get("environment"):
+        out.print("[bold]Variables that the program will find[/]")
+        print_table(table(["name", "value", "set by"], map(_variable, plan["environment"])))
     for warning in plan.get("warnings") or []:
         out.print(f"[yellow]warning[/] {escape(warning)}")
     err.print("Nothing was done.")
+
+
+def _variable(one: Json) -> tuple[str, str, str]:
+    value, note = one.get("value"), one.get("note") or ""
+    shown = f"[dim]{escape(note)}[/]" if value is None else escape(value)
+    if value is not None and note:
+        shown = f"{shown} [dim]({escape(note)})[/]"
+    return escape(one["name"]), shown, escape(one.get("source") or "-")

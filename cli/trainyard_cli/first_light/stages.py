@@ -211,7 +211,7 @@ def resume_(world: World, watch: Watch) -> str:
         raise StageFailed(
             "A node has no name",
             f"{before['nodes'][-1]}, which trains, is not among the cluster's nodes",
-            "See: trainyard node ls, and A-015",
+            f"See: trainyard node ls {world.cluster_name}, and A-015",
         )
     answer = world.api.replace_node(world.cluster_name, node["instanceId"])
     if answer["failed"]:

@@ -108,13 +108,23 @@ def tail_logs(client: Client, asked: TailLogs) -> Json:
 
 class RunMetrics(Arguments):
     run: Run
-    since_seconds: int = Field(3600, ge=1, le=86400 * 14, description="of the last so many")
+    since_seconds: int = Field(
+        3600, ge=1, le=86400 * 7, description="of the last so many; the points are of all its time"
+    )
+    name: str | None = Field(
+        None, max_length=100, description="whose points, as `names` lists them; default: the loss"
+    )
 
 
 def run_metrics(client: Client, asked: RunMetrics) -> Json:
-    found = client.metrics(asked.run, since_seconds=asked.since_seconds)
+    found = client.metrics(asked.run, since_seconds=asked.since_seconds, name=asked.name)
     series = found.get("run", [])
+    points = found.get("points", [])
     return {
+        "name": found.get("name", "loss"),
+        "points": thinned(points),
+        "pointsFound": len(points),
+        "names": found.get("names", []),
         "run": thinned(series),
         "runPoints": len(series),
         "newestOfNodes": {name: samples[-1:] for name, samples in found.get("nodes", {}).items()},
@@ -181,7 +191,8 @@ READING: tuple[Tool[Any], ...] = (
     Tool("tail_logs", "The newest lines that a run printed.", TailLogs, tail_logs),
     Tool(
         "run_metrics",
-        f"Loss and steps of a run, at most {POINTS} points, and the newest sample of each node.",
+        "The loss of a run, or another number that it reported, of all its time; its newest steps "
+        f"and the newest sample of each node. At most {POINTS} points of each.",
         RunMetrics,
         run_metrics,
     ),

@@ -7,6 +7,8 @@ from typing import Any
 
 from rich.markup import escape
 
+from trainyard_sdk.terminal_text import plain
+
 from .curve import WIDTH, curve
 from .output import (
     ago,
@@ -15,6 +17,7 @@ from .output import (
     counted,
     date,
     day_moment,
+    err,
     number_text,
     out,
     print_fields,
@@ -28,9 +31,18 @@ from .words import began_with, labels_text, mark
 
 Json = dict[str, Any]
 
+#: What is shown where no other name is asked for.
+LOSS = "loss"
+#: So many names are shown beside a curve.
+MOST_NAMED = 8
+#: Of more points the newest tenth says how fast training is.
+MOST_FOR_SPEED = 60
 
-def print_run(run: Json, checkpoints: Sequence[Json]) -> None:
-    print_fields({**_fields(run), **_progress(run, checkpoints), **_synced(run), **_end(run)})
+
+def print_run(run: Json, checkpoints: Sequence[Json], cost: Json | None = None) -> None:
+    """`cost` is what it has cost, or None where nobody could say."""
+    fields = {**_fields(run), "cost": _cost(cost)}
+    print_fields({**fields, **_progress(run, checkpoints), **_synced(run), **_end(run)})
     _print_attempts(run)
     _print_incidents(run)
     _print_checkpoints(checkpoints)
@@ -70,12 +82,24 @@ def _image(run: Json) -> str | None:
 
 
 def _code(run: Json) -> str | None:
-    """The commit that runs. An upload has only an id, which says nothing to anybody."""
+    """The commit that runs, or the upload with its size: a run is compared with another by it."""
     code = run.get("code") or {}
-    if not code.get("commit"):
+    if not code:
         return None
+    if not code.get("commit"):
+        size = f"{counted(code['files'], 'file')}, {bytes_text(code['bytes'])}"
+        return escape(f"upload {code['tree']} ({size})")
     asked = "" if code["ref"] == code["commit"] else f" ({code['ref']})"
     return escape(f"{code['url']}{asked}, commit {code['commit']}")
+
+
+def _cost(found: Json | None) -> str | None:
+    """`trainyard run cost` says what for."""
+    if found is None:
+        return None
+    if found.get("usd") is None:
+        return f"not known: {escape(found.get('reason') or 'a price is missing')}"
+    return f"{found['usd']:.2f} USD{'' if found.get('final') else ' so far'}"
 
 
 def _start(run: Json) -> str | None:
@@ -107,36 +131,105 @@ def _progress(run: Json, checkpoints: Sequence[Json]) -> Json:
     }
 
 
-def print_metrics(document: Json, console_width: int) -> None:
-    """How far training is, how fast it goes, and its loss over its steps."""
-    samples = [found for found in document["run"] if found.get("step") is not None]
-    if not samples:
-        out.print(
-            "No step was reported in this time. --since SECONDS looks further back; "
-            "samples are kept for a week."
-        )
+def print_metrics(document: Json, console_width: int, since: int | None = None) -> None:
+    """How far training is, how fast it goes, and one number over its steps.
+
+    `since`: points of so many last seconds only, before the newest.
+    """
+    name = str(document.get("name") or LOSS)
+    points = _recent(_points(document), since)
+    if not points:
+        _say_nothing_is_there(document, name)
         return
-    last = samples[-1]
-    losses = [(found["step"], found["loss"]) for found in samples if found.get("loss") is not None]
+    last = points[-1]
+    values = [(point["step"], point["value"]) for point in points if point["value"] is not None]
+    numbers = [value for _, value in values]
     print_fields(
         {
             "attempt": last["attempt"],
             "step": last["step"],
-            "loss": number_text(losses[-1][1]) if losses else None,
-            "speed": _speed([one for one in samples if one["attempt"] == last["attempt"]]),
+            shown(name): number_text(numbers[-1]) if numbers else None,
+            "lowest, highest": _range(numbers),
+            "speed": _speed([one for one in points if one["attempt"] == last["attempt"]]),
             "seen": date(last["at"]),
+            "other names": shown(_others(document, name)),
         }
     )
-    if len(losses) > 1:
-        first, newest = min(losses)[0], max(losses)[0]
-        out.print(f"\n[bold]Loss[/], steps {first} to {newest}")
-        for line in curve(losses, width=max(10, min(WIDTH, console_width - 12))):
+    if len(values) > 1:
+        title = "Loss" if name == LOSS else shown(name)
+        first, newest = min(values)[0], max(values)[0]
+        out.print(f"\n[bold]{title}[/], steps {first} to {newest}", soft_wrap=True)
+        for line in curve(values, width=max(10, min(WIDTH, console_width - 12))):
             out.print(line, markup=False, soft_wrap=True)
 
 
+def print_names(document: Json) -> None:
+    """Under which names the program reported numbers, and what they were."""
+    rows = [
+        (
+            shown(one["name"]),
+            number_text(one.get("last")) or "-",
+            number_text(one.get("lowest")) or "-",
+            number_text(one.get("highest")) or "-",
+            one.get("reports", 0),
+            one.get("notFinite", 0),
+        )
+        for one in document.get("names") or []
+    ]
+    if rows:
+        columns = ("name", "last", "lowest", "highest", "reports", "not finite")
+        print_table(table(columns, rows))
+    else:
+        err.print("The program reported no numbers yet.")
+    if document.get("namesLeftOut"):
+        err.print(f"{counted(document['namesLeftOut'], 'more name')} not kept.", soft_wrap=True)
+
+
+def shown(name: str) -> str:
+    """A name that the program gave, in one line, as markup."""
+    return escape(plain(name).replace("\n", "\\n"))
+
+
+def _points(document: Json) -> list[Json]:
+    """Of the name that is shown; of the loss the samples, where no points are."""
+    points: list[Json] = document.get("points") or []
+    if points or document.get("name", LOSS) != LOSS:
+        return points
+    samples = [found for found in document["run"] if found.get("step") is not None]
+    return [{**found, "value": found.get("loss")} for found in samples]
+
+
+def _recent(points: Sequence[Json], since: int | None) -> list[Json]:
+    if since is None or not points:
+        return list(points)
+    newest = max(point["at"] for point in points)
+    return [point for point in points if (between(point["at"], newest) or 0.0) <= since]
+
+
+def _say_nothing_is_there(document: Json, name: str) -> None:
+    others = _others(document, name)
+    if name == LOSS and not others:
+        out.print("No step was reported yet, or none with a loss.")
+        return
+    there = f"; there is: {shown(others)}" if others else ", and no other number"
+    out.print(f"No {shown(name)} was reported{there}.", soft_wrap=True)
+
+
+def _others(document: Json, name: str) -> str:
+    names = [str(one["name"]) for one in document.get("names") or [] if one["name"] != name]
+    more = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {more} more (--names)" if more > 0 else "")
+
+
+def _range(values: Sequence[float]) -> str | None:
+    return f"{number_text(min(values))}, {number_text(max(values))}" if values else None
+
+
 def _speed(samples: Sequence[Json]) -> str | None:
-    steps = samples[-1]["step"] - samples[0]["step"]
-    seconds = between(samples[0]["at"], samples[-1]["at"])
+    """Of the newest part of them: training may have been slower once."""
+    recent = samples[-max(2, len(samples) // 10) :] if len(samples) > MOST_FOR_SPEED else samples
+    steps = recent[-1]["step"] - recent[0]["step"]
+    seconds = between(recent[0]["at"], recent[-1]["at"])
     return f"{steps / seconds:.3g} steps a second" if seconds and steps > 0 else None
 
 
@@ -214,9 +307,12 @@ def _print_incidents(run: Json) -> None:
 
 
 def _back_after(incident: Json) -> str:
-    """From the first sign of it to the next training step."""
+    """From the first sign of it to the next training step; of a program without, to its start."""
     seconds = between(incident["startedAt"], incident.get("resumedAt"))
-    return "-" if seconds is None else seconds_text(seconds)
+    if seconds is None:
+        return "-"
+    began = " (started)" if incident.get("resumedBy") == "start" else ""
+    return f"{seconds_text(seconds)}{began}"
 
 
 def _print_checkpoints(checkpoints: Sequence[Json]) -> None:

@@ -129,7 +129,7 @@ class _Sending:
         raise SdkError(
             "The data bucket refuses a pack",
             f"{pack['sha256']}: {words}",
-            "Do the same again; if it stays, this version of trainyard and the stack's may differ",
+            "Do the same again; if it stays, the command's version and the stack's may differ",
         )
 
     def _contents(self, pack: Mapping[str, Any]) -> Iterator[bytes]:

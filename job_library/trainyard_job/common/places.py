@@ -12,6 +12,7 @@ CHECKPOINTS = "checkpoints"
 FENCE, FENCE_LOCK = "fence", "fence.lock"
 FINAL = "final"
 OUTPUT = "output"
+SCRIPT_MODEL, SCRIPT_DATA = "output/script-mode/model", "output/script-mode/data"
 WORK = "work"
 
 # In a checkpoint's directory.
@@ -21,7 +22,7 @@ CHECKPOINT_MANIFEST = "manifest.json"
 HOSTS = "hosts"
 JOB = "job.json"
 PROGRESS = "progress.json"
-METRICS = "metrics.jsonl"
+STEPS, METRICS = "steps.jsonl", "metrics.jsonl"
 RANK_LOGS = "rank-logs"
 RANK_LOG_TIMES = "times"
 

@@ -50,7 +50,7 @@ class Progress:
         every_seconds: float = 0.1,
     ) -> None:
         self._path = attempt_dir / places.PROGRESS
-        self._lines_path = attempt_dir / "steps.jsonl"
+        self._lines_path = attempt_dir / places.STEPS
         self._world_size = world_size
         self._resumed_from = resumed_from
         self._every = every_seconds

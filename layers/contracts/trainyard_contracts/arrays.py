@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from itertools import product
 from math import prod
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 from typing_extensions import Self
@@ -33,8 +33,8 @@ ParameterName = Annotated[
 class ArraySpec(Strict):
     """One member for each entry of `parameters`, or for each combination of `matrix`.
 
-    In job.arguments and the values of job.environment `{lr}` is the parameter lr, and `{index}` the
-    member's number; `{{lr}}` is the text {lr}.
+    In job.arguments, in the values of job.environment and in texts among job.hyperparameters `{lr}`
+    is the parameter lr, and `{index}` the member's number; `{{lr}}` is the text {lr}.
     """
 
     run: RunSpec = Field(
@@ -100,7 +100,7 @@ class ArraySpec(Strict):
         if unused := sorted(self.names - used):
             raise ValueError(
                 f"parameter '{unused[0]}' is used nowhere; write {{{unused[0]}}} into "
-                "run.job.arguments or run.job.environment, or remove it"
+                "run.job.arguments, run.job.environment or run.job.hyperparameters, or remove it"
             )
         return self
 
@@ -138,6 +138,7 @@ class ArraySpec(Strict):
         job = job.changed(
             arguments=[_filled(text, given) for text in job.arguments],
             environment={name: _filled(text, given) for name, text in job.environment.items()},
+            hyperparameters=_set(job.hyperparameters, given),
         )
         end = f"-{index}"
         name = self.run.name[: _LONGEST_NAME - len(end)].rstrip("-") + end
@@ -149,6 +150,19 @@ def _texts(run: RunSpec) -> Iterator[tuple[str, str]]:
         yield f"job.arguments.{number}", text
     for name, text in run.job.environment.items():
         yield f"job.environment.{name}", text
+    for name, value in (run.job.hyperparameters or {}).items():
+        if isinstance(value, str):
+            yield f"job.hyperparameters.{name}", value
+
+
+def _set(given: dict[str, Any] | None, values: Mapping[str, str]) -> dict[str, Any] | None:
+    """Only a value that is a text names parameters."""
+    if given is None:
+        return None
+    return {
+        name: _filled(value, values) if isinstance(value, str) else value
+        for name, value in given.items()
+    }
 
 
 def _named(text: str) -> Iterator[str]:

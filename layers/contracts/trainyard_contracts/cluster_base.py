@@ -246,8 +246,18 @@ class ClusterBase(Strict, ABC):
         return self
 
     def reached_filesystems(self) -> Mapping[str, str]:
-        """Ids of filesystems of FSx that its jobs mount by themselves, by the field of each."""
+        """Ids of filesystems of FSx that its nodes mount, by the field that gives each so."""
         return {}
+
+    @property
+    def filesystems_are_looked_at(self) -> bool:
+        """Whether the backend itself refuses one that is not there, and takes one that is far."""
+        return False
+
+    @property
+    def subnet_fields(self) -> str:
+        """The fields that name `mounting_subnets`, for people."""
+        return "network.subnetIds"
 
     @property
     def subnets(self) -> Sequence[str]:

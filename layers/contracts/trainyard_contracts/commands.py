@@ -26,7 +26,7 @@ HIGHEST_RANK, ALL_RANKS = 9_999_999, -1
 LONGEST_SECONDS = 8_640_000
 NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,254}")
 #: What an agent of this version can do that not every job needs (`submit --needs`).
-FEATURES = ("watch", "progress", "image", "start", "inputs", "sync")
+FEATURES = ("watch", "progress", "image", "start", "inputs", "sync", "hyperparameters")
 EXPORT_ID = r"[A-Za-z0-9_.-]{1,128}"
 
 C = TypeVar("C", bound="Command")

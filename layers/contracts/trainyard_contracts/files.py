@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, JsonValue
 
 from . import places
 from .base import Lenient, Sha256Hex
@@ -249,6 +249,9 @@ class JobBundle(Lenient):
     python_environment: JobPythonEnvironment | None = None
     precompile: bool = False
     arguments: list[str] = Field(default_factory=list)
+    hyperparameters: dict[str, JsonValue] | None = Field(
+        default=None, description="None: the program is not written for script mode"
+    )
     environment: dict[str, str] = Field(default_factory=dict)
     secrets: dict[str, str] = Field(
         default_factory=dict, description="names of secrets by variable; never their values"

@@ -99,15 +99,16 @@ class InputSpec(Strict):
         str,
         matching(
             rf"^({_PREFIX}|{_OUTPUTS}|{NAME_PATTERN.strip('^$')})$",
-            f"must be {_WORDS}; or the name of data that 'trainyard data upload' brought up; or "
-            "run:RUN/outputs of a run that 'after' names",
+            f"must be {_WORDS}; or the name of data that 'trainyard data upload DIRECTORY NAME' "
+            "brought up; or run:RUN/outputs of a run that 'after' names",
             max_length=512,
         ),
         judged(_straight),
     ] = Field(
         description="s3://BUCKET/PREFIX/ that the cluster's jobInputs or s3Mounts hold; or the "
-        "name of data that were uploaded (trainyard data upload), as they are at the submission; "
-        "or run:RUN/outputs, what a run of 'after' exported, or run:RUN/outputs/PATH of it"
+        "name of data that were uploaded (trainyard data upload DIRECTORY NAME), as they are at "
+        "the submission; or run:RUN/outputs, what a run of 'after' exported, or "
+        "run:RUN/outputs/PATH of it"
     )
     path: Annotated[str, StringConstraints(max_length=256), judged(_place)] = Field(
         description="where the program finds them: relative to its working directory, of which "

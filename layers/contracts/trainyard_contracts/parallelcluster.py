@@ -218,6 +218,22 @@ class ParallelClusterSpec(SlurmCluster):
     def filesystems(self) -> Collection[str]:
         return {storage.existing for storage in self.shared_storage if storage.existing}
 
+    def reached_filesystems(self) -> Mapping[str, str]:
+        return {
+            f"sharedStorage.{at}.fsx.fileSystemId": one.fsx.file_system_id
+            for at, one in enumerate(self.shared_storage)
+            if one.fsx is not None and one.fsx.file_system_id and one.fsx.filesystem is None
+        }
+
+    @property
+    def filesystems_are_looked_at(self) -> bool:
+        """By its API; a cluster that is far from its files works."""
+        return True
+
+    @property
+    def subnet_fields(self) -> str:
+        return "queues, headNode and loginNodes"
+
     def named_filesystems(self) -> Mapping[str, str]:
         return {
             f"sharedStorage.{at}.fsx.filesystem": one.fsx.filesystem

@@ -28,6 +28,12 @@ CLUSTER_FILE = "cluster.json"
 #: In a run's directory, and in its export: one directory for each attempt, the final model, and a
 #: program's own results (TRAINYARD_OUTPUT_DIR), which are always exported.
 ATTEMPTS, FINAL, OUTPUT = "attempts", "final", "output"
+#: In a run's directory: what a program leaves that is written for script mode, where its variables
+#: say (SM_MODEL_DIR, SM_OUTPUT_DATA_DIR, SM_OUTPUT_INTERMEDIATE_DIR), and its own checkpoints
+#: (/opt/ml/checkpoints).
+SCRIPT_MODEL, SCRIPT_DATA = "output/script-mode/model", "output/script-mode/data"
+SCRIPT_INTERMEDIATE = "output/script-mode/intermediate"
+SCRIPT_CHECKPOINTS = "output/script-mode/checkpoints"
 #: In a run's directory: the program's working directory, the same at each attempt.
 WORK = "work"
 #: In a run's directory: the document of the tree that was unpacked there.
@@ -76,8 +82,11 @@ RANK_LOG_TIMES = "times"
 RANK_LOG_NAME = re.compile(r"^(?:rank-([0-9]{1,7})|program)\.log$")
 #: In an attempt's directory: the last finished step.
 PROGRESS = "progress.json"
-#: In an attempt's directory: the metrics that the program reported, as curves.
-METRICS = "metrics.jsonl"
+#: In an attempt's directory: a line for every step that the program reported, and the metrics that
+#: it reported, as curves.
+STEPS, METRICS = "steps.jsonl", "metrics.jsonl"
+#: In an attempt's directory: the agent's own copy of the curves that it keeps in S3.
+KEPT_CURVES = "curves.json"
 
 EXPORT_MANIFEST = "export-manifest.json"
 #: Of the data bucket: what people upload, until it expires.
@@ -101,6 +110,8 @@ CODE = "code"
 DATASETS = "datasets"
 #: Below a run's prefix; a node's role may write there and nowhere else.
 LOGS, EXPORT = "logs", "export"
+#: Of an export and a sync: what the program reported in each attempt. These are no results.
+CURVES = "curves"
 #: Below a run's prefix: what its controller fetched with git, of which the control plane makes the
 #: run's own copy. A node's role may write there, too.
 FETCHED = "fetched"
@@ -172,6 +183,16 @@ def rank_log_key(log: str, node: str, rank: int | None) -> str:
     """One of those logs."""
     name = f"program-{node}.log" if rank is None else rank_log(rank)
     return f"{log.removesuffix('.log')}/{name}"
+
+
+def curves_key(log: str) -> str:
+    """Beside a log that is kept in S3: the attempt's curves."""
+    return f"{log.removesuffix('.log')}.{KEPT_CURVES}"
+
+
+def curves_name(attempt: int | str, name: str) -> str:
+    """Of one of the files with what an attempt reported, in an export and in a sync."""
+    return f"{CURVES}/attempt-{attempt}.{name}"
 
 
 def log_key(run: str, attempt: int) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
-from . import files, trees
+from . import curves, files, trees
 from .cluster_specs import BACKEND_EVENTS, ClusterSpec
 from .events import AGENT_EVENTS
 from .filesystems import FilesystemSpec
@@ -19,7 +19,7 @@ FILES: tuple[type[BaseModel], ...] = (
     files.CheckpointManifest, files.Progress, files.JobBundle, files.ExportManifest,
     files.AgentConfig, files.ClusterFile, files.LaunchReport, files.KeptCode, files.SyncManifest,
     files.SyncLatest, files.LogTimes, files.KeptRankLogs, trees.Tree, trees.CompleteUpload,
-    trees.HeldParts,
+    trees.HeldParts, curves.KeptCurves,
 )  # fmt: skip
 
 

@@ -27,6 +27,7 @@ from .base import (
 from .cluster_parts import Requirement
 from .cluster_specs import ClusterSpec
 from .git_code import GitSpec
+from .hyperparameters import MOST_HYPERPARAMETERS, HyperparameterName, HyperparameterValue
 from .images import ImageName, is_file
 from .inputs import InputSpec, RunOutputs, S3Prefix, is_s3, meeting, misplaced
 from .labels import Labels
@@ -196,6 +197,13 @@ class JobSpec(Strict):
         default_factory=list,
         max_length=256,
         description="what the program is given; a number is taken as its text",
+    )
+    hyperparameters: dict[HyperparameterName, HyperparameterValue] | None = Field(
+        default=None,
+        max_length=MOST_HYPERPARAMETERS,
+        description="of a program that is written for script mode: it gets each as --NAME VALUE "
+        "after 'arguments', and the variables SM_*. A training job's program has the variables in "
+        "any case; on Slurm give {} where there are none to be given",
     )
     environment: Annotated[dict[EnvironmentName, TextOrNumber], judged(_free_names)] = Field(
         default_factory=dict,

@@ -7,6 +7,7 @@ from pydantic import Field, JsonValue
 from typing_extensions import Self
 
 from .base import Strict, rule
+from .hyperparameters import LONGEST_VALUE
 from .training_job_words import GroupName, ModelDirectory, MpiOptions, PythonVersion, Version
 
 Kind = Literal["none", "torchrun", "pytorchddp", "smddp", "smp", "mpi", "parameter-server"]
@@ -21,8 +22,6 @@ OPTIONS: dict[Kind, tuple[str, ...]] = {
     "mpi": ("processesPerHost", "customMpiOptions"),
     "parameter-server": (),
 }
-#: Characters of a hyperparameter, as it is sent (botocore: HyperParameterValue).
-LONGEST_VALUE = 2500
 
 
 def numbers(version: str) -> tuple[int, int]:

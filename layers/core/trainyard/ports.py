@@ -35,6 +35,7 @@ from trainyard_contracts.events import ClusterHeartbeat, Fact
 from trainyard_contracts.files import ExportedObject
 from trainyard_contracts.filesystems import FilesystemSpec
 from trainyard_contracts.inputs import S3Prefix
+from trainyard_contracts.specs import JobSpec
 from trainyard_contracts.trees import Pack
 from trainyard_contracts.user_events import UserEvent
 
@@ -787,11 +788,13 @@ class Backend(Commands, Protocol):
         """None where clusters that others made cannot be adopted."""
         ...
 
-    def plan(self, cluster: Cluster, *, tried: bool = True) -> BackendRequest:
+    def plan(
+        self, cluster: Cluster, *, tried: bool = True, job: JobSpec | None = None
+    ) -> BackendRequest:
         """The exact request and files of `create`, with nothing made.
 
         `tried`: a backend that can judge a request without making anything is asked to. That may
-        take long.
+        take long. `job`: what the request of a backend is made of whose nodes come with each job.
         """
         ...
 

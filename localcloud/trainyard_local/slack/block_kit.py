@@ -149,6 +149,8 @@ def _confirm(where: str, confirm: Any) -> None:
 
 def _plain_input(where: str, element: Mapping[str, Any]) -> None:
     _length(f"{where}.initial_value", element.get("initial_value", ""), 3000, least=0)
+    if not 1 <= element.get("max_length", 3000) <= 3000:
+        raise InvalidBlocks(f"{where}.max_length: 1 to 3000")
     if "placeholder" in element:
         _text(f"{where}.placeholder", element["placeholder"], 150, plain=True)
 

@@ -67,10 +67,8 @@ class LocalSlack:
     def click(self, message: Json, label: str, *, user: str) -> None:
         """A person clicks the button with this label, and says yes. Raises NotAcknowledged."""
         space = self.workspace
-        button = _button(message, label)
         path = space.address(message["channel"], user, message)
-        payload = {
-            **self._payload("block_actions", user),
+        place = {
             "container": {
                 "type": "message",
                 "message_ts": message["ts"],
@@ -84,9 +82,19 @@ class LocalSlack:
             "message": message,
             "state": {"values": {}},
             "response_url": self.url.rstrip("/") + path,
-            "actions": [{**button, "block_id": "b1", "action_ts": message["ts"]}],
         }
-        self._interact(payload)
+        self._clicked(_button(message, label), user, place)
+
+    def click_home(self, label: str, *, user: str) -> None:
+        """The same in the app's home, which has no response_url. Raises NotAcknowledged."""
+        view = self.workspace.homes[user]
+        container = {"type": "view", "view_id": view["id"]}
+        self._clicked(_button(view, label), user, {"container": container, "view": view})
+
+    def _clicked(self, button: Json, user: str, place: Json) -> None:
+        stamp = f"{self.workspace.clock():.6f}"
+        action = {**button, "block_id": "b1", "action_ts": stamp}
+        self._interact({**self._payload("block_actions", user), **place, "actions": [action]})
 
     def submit(self, view: Json, values: Json, *, user: str) -> Json:
         """A person sends a modal; what the app answers, {} if that closes it."""
@@ -95,8 +103,24 @@ class LocalSlack:
         return dict(json.loads(body)) if body else {}
 
     def open_home(self, *, user: str) -> None:
-        """A person opens the app's home."""
-        self.event({"type": "app_home_opened", "user": user, "channel": "D0HOME", "tab": "home"})
+        """A person opens the app's home; Slack sends what it shows there, if that is anything."""
+        event = {"type": "app_home_opened", "user": user, "channel": "D0HOME", "tab": "home"}
+        shown = self.workspace.homes.get(user)
+        self.event({**event, "view": shown} if shown else event)
+
+    def challenge(self) -> bytes:
+        """What Slack asks of a new address for events, and the app's answer."""
+        content = {
+            "token": "gIkuvaNzQIHg97ATvDxqgjtO",
+            "challenge": self.workspace.id("3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P"),
+            "type": "url_verification",
+        }
+        body = json.dumps(content).encode()
+        kind, answer = self.send(self.events_url, body, "application/json")
+        said = json.loads(answer).get("challenge") if "json" in kind else answer.decode()
+        if said != content["challenge"]:
+            raise NotAcknowledged(f"{self.events_url}: it does not answer with the challenge")
+        return answer
 
     def event(self, event: Json) -> bytes:
         """Something happened that the app subscribed to."""

@@ -328,19 +328,24 @@ class Exports:
         bundle = bundle_of(newest) if newest else None
         directory = bundle.checkpoint_directory if bundle else places.CHECKPOINTS
         plan, objects = await self._whole(root, run_id, target, directory, selection)
-        output, working = await self._seen(
-            lambda: (own_files.output(root), own_files.working(root, directory))
+        output, working, curves = await self._seen(
+            lambda: (
+                own_files.output(root),
+                own_files.working(root, directory),
+                own_files.curves(root),
+            )
         )
         training = any(attempt.run_id == run_id for attempt in self._attempts.active())
         own = await asyncio.gather(
             *(self._own(target, root, file, training) for file in [*output.files, *working.files])
         )
+        reported = await asyncio.gather(*(self._reported(target, root, file) for file in curves))
         # Logs grow while a job runs, so each is copied as it is at this moment.
         logs = {places.log_name(path.parent.name): path for path in _logs(root)}
         digests = await asyncio.gather(
             *(self._verified_bytes(target.at.under(key), path) for key, path in logs.items())
         )
-        objects += [found for found in own if found is not None]
+        objects += [found for found in (*own, *reported) if found is not None]
         objects += [_object(key, known) for key, known in zip(logs, digests, strict=True)]
         parts = [own[: len(output.files)], own[len(output.files) :]]
         kept = [sum(found is not None for found in part) for part in parts]
@@ -439,6 +444,14 @@ class Exports:
             if not training:
                 raise
             return None  # the export at the end of the run will copy it
+
+    async def _reported(self, target: Target, root: Path, file: OwnFile) -> ExportedObject | None:
+        """What an attempt reported. None if it cannot be had: an export is for the results."""
+        try:
+            return await self._own(target, root, file, training=True)
+        except (ExportFailed, Refused, OSError) as error:
+            log.warning("export: %s is left out: %s", file.key, error)
+            return None
 
     async def _verified_bytes(self, at: Location, path: Path) -> Digest:
         return await self._patiently(

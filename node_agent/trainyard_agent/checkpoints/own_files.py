@@ -33,6 +33,8 @@ WORKING_FILES = 10_000
 WORKING_BYTES = 20 * 1024**3
 #: An export, and a sync, list so many symbolic links of the output, and of all other directories.
 LINKS = 10_000
+#: What an attempt reported goes along up to so much a file; of a larger one the curves are kept.
+CURVES_BYTES = 2 * 1024**3
 _BUNDLE_BYTES = 16 * 1024 * 1024
 #: S3's limit of a key is 1024 bytes with the export's prefix.
 _KEY_BYTES = 800
@@ -83,6 +85,28 @@ def output(root: Path) -> Found:
             found.files.append(file)
         else:
             found.leave(file.size)
+    return found
+
+
+def curves(root: Path, most: int = CURVES_BYTES) -> list[OwnFile]:
+    """What each attempt reported, newest attempt first, in files of at most so many bytes.
+
+    These count as nobody's results.
+
+    Raises OSError where something cannot be seen just now.
+    """
+    found = []
+    for attempt in _attempts(root, Found()):
+        for name in (places.STEPS, places.METRICS, places.KEPT_CURVES):
+            path = attempt / name
+            try:
+                about = path.lstat()
+            except OSError as error:
+                _not_seen(error, Found())
+                continue
+            if stat.S_ISREG(about.st_mode) and about.st_size <= most:
+                key = places.curves_name(attempt.name, name)
+                found.append(OwnFile(key, path, about.st_size, about.st_mtime_ns))
     return found
 
 

@@ -58,6 +58,8 @@ MOST_BYTES_A_SECOND = 128 * 1024**2
 GRACE_SECONDS = 3600.0
 #: So much of the end of a log is copied while its job runs.
 LOG_BYTES = 16 * 1024**2
+#: A file of what an attempt reports grows with each step: a larger one waits for the export.
+CURVES_BYTES = 16 * 1024**2
 #: A file that changes while it is read is read so often in one pass; then its last copy stays.
 TRIES_OF_A_FILE = 2
 _TRIES_OF_S3, _FIRST_PAUSE = 4, 0.5
@@ -299,7 +301,8 @@ class SyncPass:
                 brought=memory.submission,
             ),
         ]
-        files = [file for part in parts for file in part.files]
+        own = [file for part in parts for file in part.files]
+        files = [*own, *own_files.curves(root, CURVES_BYTES)]
         before = {found.key: found for found in _objects(memory.manifest)}
         found = [copy for copy in map(self._unchanged, files) if copy is not None]
         same = {copy.key for copy in found}
@@ -310,7 +313,9 @@ class SyncPass:
         for key in [key for key in memory.digests if key not in keys]:
             del memory.digests[key]
         links = [link for part in parts for link in part.links]
-        return found, links, sum(part.left_out for part in parts) + len(files) - len(found)
+        copied = {copy.key for copy in found}
+        missing = sum(file.key not in copied for file in own)
+        return found, links, sum(part.left_out for part in parts) + missing
 
     def _unchanged(self, file: OwnFile) -> SyncedObject | None:
         """The file if it is in S3 already, as far as its size and time say."""

@@ -273,8 +273,10 @@ def _discard(synced: Synced, exported: ExportManifest) -> None:
     manifest = synced.manifest(latest)
     if manifest is None:
         return
-    logs = f"{places.LOGS}/"
-    own = any(not group_of(file.key) and not file.key.startswith(logs) for file in manifest.objects)
+    not_own = (f"{places.LOGS}/", f"{places.CURVES}/")
+    own = any(
+        not group_of(file.key) and not file.key.startswith(not_own) for file in manifest.objects
+    )
     lacks_own = own and not exported.output_files + exported.working_files
     if lacks_own or (manifest.last_step or 0) > (exported.last_step or 0):
         log.warning("%s: its export holds less than its sync, which stays", exported.run_id)

@@ -19,8 +19,10 @@ from typing_extensions import Unpack
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host.configuration import attempt_dir
 from trainyard_agent.nodes.activity import Activity
+from trainyard_contracts.curves import MOST_POINTS, Point
 from trainyard_contracts.events import AgentEvent, AttemptQueued, RunSample
 from trainyard_contracts.files import AgentConfig, JobBundle, Progress
+from trainyard_contracts.thinning import Thinned
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +74,8 @@ class Attempt:
     said_every: float | None = None
     steps: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=STEPS_KEPT))
     """The newest steps, and when they were said (seconds since the epoch)."""
+    losses: Thinned[Point] = field(default_factory=lambda: Thinned(MOST_POINTS))
+    """What its log, or what else the program writes, said of the loss."""
     doubted_at: float | None = None
     """The step after which training stood still so long that its nodes were asked."""
     job_ended: bool = False

@@ -5,6 +5,7 @@ AttemptStepped.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from datetime import datetime, timezone
 
@@ -44,6 +45,8 @@ class ProgressReader:
             said = self._foreign.read(attempt)
             if said is not None:
                 self._take(attempt, said)
+                if said.loss is not None and math.isfinite(said.loss):
+                    attempt.losses.add(said.loss, (said.step, said.at, said.loss))
         elif self._foreign.has(attempt):
             self._foreign.forget(attempt)
         attempt.read_at = time.monotonic()

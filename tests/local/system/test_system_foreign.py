@@ -79,3 +79,43 @@ def test_a_torn_snapshot_is_put_back_and_the_program_resumes_from_it(
     copies = {key[len(prefix) :].split("/")[1] for key in exported if key.startswith(prefix)}
     assert len(copies) == 2, "checkpoint.keep of them"
     assert system.api.run(run_id)["export"]["state"] == "verified"
+
+
+#: It tells nobody anything. Its first life ends by a signal, its second well.
+SILENT = """
+import os, pathlib, time
+
+gone_on = pathlib.Path("gone_on")
+first = not pathlib.Path("second").exists()
+while not gone_on.exists():
+    time.sleep(0.05)
+if first:
+    gone_on.unlink()
+    pathlib.Path("second").touch()
+    os.kill(os.getpid(), 9)
+"""
+
+
+def test_a_program_that_tells_no_step_is_running_as_long_as_it_runs(
+    system: System, shared: str
+) -> None:
+    job = {"recipe": "command", "nodes": 1, "script": "train.py", "files": {"train.py": SILENT}}
+    run_id = system.submit("silent", job, shared, progress="none")
+    for attempt in (1, 2):
+        words = f"Attempt {attempt} runs on "
+
+        def runs(run: Json, words: str = words) -> bool:
+            told = run["reason"].startswith(words) and run["reason"].endswith(
+                "; no step has been told yet."
+            )
+            return told and run["status"] == "Running"
+
+        system.until(run_id, f"attempt {attempt} runs", runs)
+        (system.run_dir(run_id) / "work/gone_on").touch()
+    run = system.ended(run_id, "Succeeded")
+    assert [one["firstStepAt"] for one in run["attempts"]] == [None, None]
+    [incident] = run["incidents"]
+    assert (incident["resumedBy"], incident["resumedAt"]) == (
+        "start", run["attempts"][1]["startedAt"]
+    )  # fmt: skip
+    assert len(system.timeline(run_id, "AttemptStarted")) == 2

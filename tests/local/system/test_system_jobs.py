@@ -214,3 +214,51 @@ def test_a_run_can_be_looked_at_from_every_side(system: System, shared: str) -> 
     )
     assert page["events"][0]["type"] == "Accepted"
     assert page["events"][-1]["type"] == "Succeeded"
+
+
+#: Says which variables it found, each as JSON, for the dry run is to have said them before.
+VARIABLES = """
+import json, os
+
+print("FOUND " + json.dumps(dict(os.environ)), flush=True)
+"""
+
+
+def test_a_dry_run_says_the_variables_that_the_program_finds(system: System, shared: str) -> None:
+    job = {
+        "recipe": "command", "nodes": 1, "script": "say.py", "files": {"say.py": VARIABLES},
+        "environment": {"OURS": "a=b", "OMP_NUM_THREADS": "3"},
+    }  # fmt: skip
+    spec = {"name": "says", "cluster": {"name": shared}, "job": job, "export": {"enabled": False}}
+    plan = system.api.plan_run(spec)
+    run_id = system.submit("says", job, shared, export={"enabled": False})
+    system.ended(run_id, "Succeeded")
+    (line,) = [
+        line for line in system.api.logs(run_id)["text"].splitlines() if line.startswith("FOUND ")
+    ]
+    found = json.loads(line.removeprefix("FOUND "))
+    for one in plan["environment"]:
+        assert one["name"] in found, one
+        if one["value"] is not None:
+            assert found[one["name"]] == one["value"], one
+    said = {one["name"] for one in plan["environment"]}
+    assert {name for name in found if name.startswith("TRAINYARD_")} <= said | {
+        "TRAINYARD_LOCAL", "TRAINYARD_NODE_NAME"
+    }  # fmt: skip
+
+
+def test_a_dry_run_on_the_local_cloud_says_what_the_list_says_and_costs_stay_zero(
+    system: System, shared: str
+) -> None:
+    spec = cluster_spec("priced", workers=1)
+    run = {"name": "priced", "job": light_job(1, steps=1)}
+    plan = system.api.plan_run({**run, "cluster": {"spec": spec}})
+    assert plan["hourlyUsd"] == 0
+    assert plan["listPrice"]["hourlyUsd"] is None, "no such type is in the list"
+    assert plan["listPrice"]["words"].startswith("not known: the local cloud costs nothing")
+    for group in spec["instanceGroups"]:
+        group["instanceType"] = "ml.g5.8xlarge"
+    plan = system.api.plan_run({**run, "cluster": {"spec": spec}})
+    assert plan["hourlyUsd"] == 0
+    assert plan["listPrice"]["hourlyUsd"] > 0
+    assert "not what the local cloud costs" in plan["listPrice"]["words"]

@@ -14,6 +14,8 @@ from typing import Any
 
 from trainyard_job.common import places
 
+from . import hyperparameters
+
 #: Rendezvous ports: below Linux's ephemeral range (from 32768), clear of Slurm's 6817 and 6818.
 FIRST_PORT, PORTS = 10000, 10000
 
@@ -61,13 +63,20 @@ class Job:
         return self.run_dir / places.OUTPUT
 
     def command(self) -> list[str]:
-        """The program and its arguments; a script becomes the path of a file of the working
-        directory.
+        """The program, its arguments and its hyperparameters; a script becomes the path of a file
+        of the working directory.
         """
         program = [str(part) for part in self.document["program"]]
         if program[0] != "-m":
             program[0] = str(self.work_dir / program[0])
-        return [*program, *map(str, self.document.get("arguments") or [])]
+        given = map(str, self.document.get("arguments") or [])
+        return [*program, *given, *hyperparameters.arguments(self.hyperparameters or {})]
+
+    @property
+    def hyperparameters(self) -> Mapping[str, Any] | None:
+        """None where the program is not started as a script of SageMaker's."""
+        found: Mapping[str, Any] | None = self.document.get("hyperparameters")
+        return found
 
     def environment(self) -> dict[str, str]:
         """The user's variables and, stronger, our own."""

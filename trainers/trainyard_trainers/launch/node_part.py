@@ -44,6 +44,7 @@ from . import (
     launchers,
     own_log,
     relay,
+    script_mode,
 )
 from .allocation import Allocation, Job, Node
 from .other_parts import OtherParts, let_others_say_the_same, tell
@@ -69,7 +70,10 @@ PIPE_BYTES = 60_000
 def _set_environment(allocation: Allocation) -> None:
     """Everything below must be in place before torch is imported."""
     job = allocation.job
-    os.environ.update(job.environment())
+    # In a container they are there already, and say more.
+    for name, value in script_mode.of_node(allocation).items():
+        os.environ.setdefault(name, value)
+    os.environ.update({**script_mode.meeting_point(allocation), **job.environment()})
     os.environ["PYTHONPATH"] = os.pathsep.join(
         [str(job.work_dir), *LIBRARY, *filter(None, [os.environ.get("PYTHONPATH")])],
     )

@@ -35,6 +35,9 @@ class TableClaims:
     def give_back(self, request_id: str) -> None:
         self._put(request_id, 0)
 
+    def hold(self, request_id: str, seconds: int) -> None:
+        self._put(request_id, seconds)
+
     def _put(
         self, request_id: str, seconds: int, *, condition: str | None = None, outcome: str = ""
     ) -> bool:

@@ -65,6 +65,9 @@ class Button:
     approval: str = ""
     #: Of `submit`: what is other than in `run`'s spec (drafts.py).
     changes: str = ""
+    #: Of an approval: why, if that was said before, and the list that it is in.
+    reason: str = ""
+    page: str = ""
 
     @classmethod
     def read(cls, value: str) -> Self:
@@ -84,7 +87,7 @@ class Button:
 
     @property
     def value(self) -> str:
-        return json.dumps(asdict(self), separators=(",", ":"))
+        return json.dumps(asdict(self), separators=(",", ":"), ensure_ascii=False)
 
     @property
     def until(self) -> datetime:

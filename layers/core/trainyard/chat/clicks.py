@@ -6,11 +6,19 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from trainyard.app.people.on_behalf import Caller, OnBehalf
-from trainyard.chat.approving import IDS, approval_page, run_of
+from trainyard.chat.approving import (
+    IDS,
+    LIST,
+    approval_page,
+    approvals_page,
+    run_of,
+    unasked_page,
+)
 from trainyard.chat.asking import LEAVE, Button, anew
 from trainyard.chat.blocks import Message, escaped, message, moment
 from trainyard.chat.drafts import brought, spec_of
-from trainyard.chat.requests import SlackClick
+from trainyard.chat.front.mistakes import MOST_REASON
+from trainyard.chat.requests import SlackClick, SlackForm
 from trainyard.domain.errors import RetryableError, TrainyardError, WrongState
 from trainyard.domain.words import who
 from trainyard.ports import Ports
@@ -35,6 +43,10 @@ class Claims(Protocol):
         """It is not answered: the next one may try."""
         ...
 
+    def hold(self, request_id: str, seconds: int) -> None:
+        """Nobody takes it for so long, and then anybody may."""
+        ...
+
 
 @dataclass(frozen=True)
 class Pressed:
@@ -52,7 +64,10 @@ def pressed(ports: Ports, claims: Claims, caller: Caller, click: SlackClick) -> 
         page = message("This button is not understood", [f"{escaped(str(mistake))}."])
         return Pressed(page, instead=False)
     if given.act in IDS:
-        return _decided(ports, caller, given)
+        if click.action == IDS["deny"] and not ports.approvals.get(given.approval).over:
+            OnBehalf(ports, caller).check_decides(ports.approvals.get(given.approval))
+            return Pressed(unasked_page(ports, given), instead=False)
+        return decided(ports, caller, given)
     if click.action == LEAVE:
         return Pressed(_ended(given, "Left as it is", "Nothing was done."), instead=True)
     if ports.clock.now() > given.until:
@@ -63,13 +78,23 @@ def pressed(ports: Ports, claims: Claims, caller: Caller, click: SlackClick) -> 
     return _once(ports, claims, caller, given)
 
 
-def _decided(ports: Ports, caller: Caller, given: Button) -> Pressed:
+def decided(ports: Ports, caller: Caller, given: Button) -> Pressed:
     """Each person has a word of their own, which counts once however often they click."""
-    decided = OnBehalf(ports, caller).decide_approval(
-        given.approval, approve=given.act == "approve"
+    done = OnBehalf(ports, caller).decide_approval(
+        given.approval, approve=given.act == "approve", reason=given.reason
     )
-    page = approval_page(decided, run_of(ports, decided.run_id))
-    return Pressed(page, instead=True)
+    if given.page == LIST:
+        return Pressed(approvals_page(ports, caller, done), instead=True)
+    return Pressed(approval_page(done, run_of(ports, done.run_id)), instead=True)
+
+
+def denied(ports: Ports, caller: Caller, form: SlackForm) -> Pressed:
+    """By the form that asks why."""
+    about, why = form.about, form.values.get("reason", "").strip()[:MOST_REASON]
+    given = Button(
+        "deny", "", 0, approval=about["approval"], reason=why, page=about.get("page", "")
+    )
+    return decided(ports, caller, given)
 
 
 def _once(ports: Ports, claims: Claims, caller: Caller, given: Button) -> Pressed:

@@ -13,10 +13,11 @@ from trainyard.app.people.on_behalf import Caller, OnBehalf
 from trainyard.app.runs.find_run import find_run
 from trainyard.app.runs.run_costs import costs_of
 from trainyard.app.runs.show_run import show_run
-from trainyard.chat.approving import approval_page, run_of
+from trainyard.chat.approving import approval_page, approvals_page, run_of
 from trainyard.chat.asking import asked_of_node, asked_of_run
 from trainyard.chat.blocks import Message, escaped, message
 from trainyard.chat.cluster_words import cluster_list, node_list
+from trainyard.chat.front.mistakes import MOST_REASON
 from trainyard.chat.run_words import cost_page, run_list, run_page
 from trainyard.chat.submitting import asked_by_words
 from trainyard.domain.listing import Wanted
@@ -111,10 +112,19 @@ def _replace(ports: Ports, caller: Caller, words: list[str]) -> Message:
 
 def _approve(ports: Ports, caller: Caller, words: list[str]) -> Message:
     """With both buttons while it waits; who has no say in it gets none."""
-    approval = ports.approvals.get(_one(words, "approve", "an approval"))
+    approval = ports.approvals.get(_one(words[:1], "approve", "an approval"))
+    reason = " ".join(words[1:])
+    if len(reason) > MOST_REASON:
+        raise Usage(f"A reason has at most {MOST_REASON} characters.")
     if not approval.over:
         OnBehalf(ports, caller).check_decides(approval)
-    return approval_page(approval, run_of(ports, approval.run_id))
+    return approval_page(approval, run_of(ports, approval.run_id), reason=reason)
+
+
+def _approvals(ports: Ports, caller: Caller, words: list[str]) -> Message:
+    if words:
+        raise Usage("`approvals` takes nothing.")
+    return approvals_page(ports, caller)
 
 
 def _one(words: list[str], command: str, what: str) -> str:
@@ -141,7 +151,12 @@ COMMANDS: Mapping[str, Command] = {
         "[RUN] [FIELD=VALUE ...]", "a run like that one or your last; asks before", asked_by_words
     ),
     "replace": Command("NODE of CLUSTER", "give a node back for another; asks before", _replace),
-    "approve": Command("APPROVAL", "approve or deny what a run waits for; asks before", _approve),
+    "approvals": Command(
+        "", "what waits for people, with buttons for those who decide", _approvals
+    ),
+    "approve": Command(
+        "APPROVAL [WHY]", "approve or deny what a run waits for; asks before", _approve
+    ),
     "help": Command("", "this list", _help),
 }
 

@@ -14,13 +14,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from trainyard.chat.asking import anew
+from trainyard.chat.front.mistakes import TYPED, arguments, seconds, usd, whole
 from trainyard.domain.errors import FieldError, InvalidRequest
 from trainyard.domain.records import Run
 from trainyard_contracts.base import words_for
 from trainyard_contracts.specs import RunSpec
-
-#: Slack's clients put these in the place of what people type.
-_TYPED = str.maketrans({"“": '"', "”": '"', "‘": "'", "’": "'", "\u00a0": " "})
 
 
 @dataclass(frozen=True)
@@ -37,34 +35,6 @@ class Field:
     read: Callable[[str], Any]
 
 
-def _whole(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError("must be a whole number, such as 2") from None
-
-
-def _usd(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError("must be an amount in USD, such as 25") from None
-
-
-def _seconds(text: str) -> int:
-    try:
-        return round(float(text) * 3600)
-    except (ValueError, OverflowError):
-        raise ValueError("must be a number of hours, such as 2.5") from None
-
-
-def _words(text: str) -> list[str]:
-    try:
-        return shlex.split(text.translate(_TYPED))
-    except ValueError as mistake:
-        raise ValueError(f"must be words, with quotes in pairs: {mistake}") from None
-
-
 def _budget(spec: RunSpec) -> str:
     return "" if spec.budget is None else f"{spec.budget.max_usd:g}"
 
@@ -75,23 +45,23 @@ FIELDS: Mapping[str, Field] = {
     ),
     "nodes": Field(
         "Nodes", "on which it runs at once", ("job", "nodes"), lambda spec: str(spec.job.nodes),
-        _whole,
+        whole,
     ),
     "arguments": Field(
         "Arguments", "what the program is given, as in a shell", ("job", "arguments"),
-        lambda spec: shlex.join(spec.job.arguments), _words,
+        lambda spec: shlex.join(spec.job.arguments), arguments,
     ),
     "hours": Field(
         "Hours at most", "then it is stopped, and what is whole is exported",
         ("limits", "maxDurationSeconds"),
-        lambda spec: f"{spec.limits.max_duration_seconds / 3600:.6g}", _seconds,
+        lambda spec: f"{spec.limits.max_duration_seconds / 3600:.6g}", seconds,
     ),
     "budget": Field(
-        "Budget in USD", "it is stopped before it costs more", ("budget", "maxUsd"), _budget, _usd
+        "Budget in USD", "it is stopped before it costs more", ("budget", "maxUsd"), _budget, usd
     ),
     "priority": Field(
         "Priority", "on a cluster that runs share, higher ones come first", ("priority",),
-        lambda spec: str(spec.priority), _whole,
+        lambda spec: str(spec.priority), whole,
     ),
 }  # fmt: skip
 
@@ -99,7 +69,7 @@ FIELDS: Mapping[str, Field] = {
 def typed(words: list[str]) -> dict[str, str]:
     """FIELD=VALUE, with quotes around what has spaces. Raises InvalidRequest."""
     try:
-        parts = shlex.split(" ".join(words).translate(_TYPED))
+        parts = shlex.split(" ".join(words).translate(TYPED))
     except ValueError as mistake:
         raise _wrong("the command", f"quotes must come in pairs: {mistake}") from None
     found: dict[str, str] = {}

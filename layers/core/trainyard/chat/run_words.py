@@ -62,7 +62,8 @@ def _incident(one: Incident) -> str:
     if one.resumed_at is None:
         after = "training has not gone on since"
     else:
-        after = f"trained on after {duration((one.resumed_at - one.started_at).total_seconds())}"
+        went = "started again" if one.resumed_by == "start" else "trained on"
+        after = f"{went} after {duration((one.resumed_at - one.started_at).total_seconds())}"
     return f"Incident {moment(one.started_at)}, {after}:\n{quoted(one.reason or one.cause, 500)}"
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from trainyard.app.people.on_behalf import Caller, OnBehalf
 from trainyard.app.runs.budgets import hourly_of
@@ -27,6 +27,7 @@ from trainyard.chat.blocks import (
 )
 from trainyard.chat.drafts import FIELDS, carried, changed, spec_of, typed
 from trainyard.chat.requests import FORM, SlackCommand, SlackForm
+from trainyard.chat.web_api import Views
 from trainyard.domain.errors import InvalidRequest, NoRuns, TrainyardError
 from trainyard.domain.listing import Wanted
 from trainyard.domain.records import Run
@@ -43,12 +44,6 @@ _PAGES = 10
 _WARNINGS = 5
 #: Slack's limits of a modal's title and of the text with which a field begins.
 _TITLE, _INITIAL = 24, 3000
-
-
-class Views(Protocol):
-    """Slack's Web API."""
-
-    def call(self, method: str, arguments: Mapping[str, Any]) -> dict[str, Any]: ...
 
 
 def asked_by_words(ports: Ports, caller: Caller, words: list[str]) -> Message:
@@ -99,7 +94,7 @@ def template_of(ports: Ports, caller: Caller, named: str) -> Run:
     raise NoRuns(
         "None of the newest runs is yours.",
         next_step="Name another run: submit RUN. Or submit the first one with trainyard run "
-        "submit.",
+        "submit FILE.",
     )
 
 
@@ -153,7 +148,7 @@ def _asked(ports: Ports, caller: Caller, run: Run, changes: dict[str, str]) -> M
     if len(given.value) > MOST_VALUE:
         raise InvalidRequest(
             "arguments: they are too long for a button of Slack's.",
-            next_step="Submit it with trainyard run submit, or in the console.",
+            next_step="Submit it with trainyard run submit FILE, or in the console.",
         )
     asks = Asks(f"{LABELS['submit']}?", f"{spec.name}. {_size(spec)}", LABELS["submit"])
     return page(given, f"Submit {spec.name}?", lines, asks)

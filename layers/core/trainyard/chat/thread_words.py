@@ -78,7 +78,8 @@ def _incident(one: Incident) -> Message:
         lines.append(f"Began {moment(one.started_at)}. Training has not gone on yet.")
     else:
         took = duration((one.resumed_at - one.started_at).total_seconds())
-        lines.append(f"Began {moment(one.started_at)}, trained on after *{took}*.")
+        went = "the program started again" if one.resumed_by == "start" else "trained on"
+        lines.append(f"Began {moment(one.started_at)}, {went} after *{took}*.")
     return message(f"Attempt {one.attempt}: {one.cause}", lines)
 
 

@@ -7,7 +7,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from http.client import HTTPException
-from typing import Any
+from typing import Any, Protocol
 
 from trainyard.chat.replies import NoRedirects
 from trainyard.domain.errors import RetryableError, TrainyardError
@@ -18,6 +18,14 @@ _PAUSE_SECONDS, _MOST_SECONDS = 30, 86_400
 _LIMITED = frozenset({"ratelimited", "rate_limited"})
 #: Slack is in trouble, and may take the same call later.
 _LATER = frozenset({"internal_error", "fatal_error", "service_unavailable", "request_timeout"})
+
+
+class Views(Protocol):
+    """Slack's Web API, as far as forms and homes need it."""
+
+    def call(self, method: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Raises Limited, SlackRefused, RetryableError."""
+        ...
 
 
 class Limited(TrainyardError):

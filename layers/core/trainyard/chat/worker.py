@@ -8,18 +8,30 @@ from datetime import timedelta
 from typing import Any, Protocol
 
 from trainyard.app.people.on_behalf import Caller, OnBehalf
+from trainyard.chat.approving import asks_why
 from trainyard.chat.blocks import Message, escaped, message, quoted
-from trainyard.chat.clicks import Claims, pressed
+from trainyard.chat.clicks import Claims, Pressed, denied, pressed
 from trainyard.chat.commands import said
+from trainyard.chat.front.mistakes import DENY
+from trainyard.chat.home import home_page
 from trainyard.chat.members import person_of
-from trainyard.chat.requests import SlackClick, SlackCommand, SlackForm, request_of
-from trainyard.chat.submitting import Views, asked_by_form, opened
+from trainyard.chat.requests import (
+    Asked,
+    SlackClick,
+    SlackCommand,
+    SlackForm,
+    SlackHome,
+    request_of,
+)
+from trainyard.chat.submitting import asked_by_form, opened
+from trainyard.chat.web_api import Limited, SlackRefused, Views
 from trainyard.domain.errors import TrainyardError
 from trainyard.ports import Ports
 
-Asked = SlackCommand | SlackClick | SlackForm
 #: A response_url takes answers for 30 minutes.
 USABLE = timedelta(minutes=29)
+#: A home is drawn once in so many seconds, however often it is opened.
+HOME_SECONDS = 5
 
 
 class Replies(Protocol):
@@ -34,7 +46,7 @@ class Replies(Protocol):
 class Chat:
     """What answering needs beside the ports. `people` reads the list of Slack's people.
 
-    `views` opens forms; None where the app has no token.
+    `views` opens forms and draws homes; None where the app has no token.
     """
 
     claims: Claims
@@ -62,21 +74,26 @@ def answer(ports: Ports, chat: Chat, event: dict[str, Any]) -> Answered:
         return Answered("dropped", "it is too old to be answered", asked.who)
     if not chat.claims.take(asked.id):
         return Answered("repeated", "it is answered, or in hand", asked.who)
-    wire, defect = _message(ports, chat, asked)
-    if wire is None:
+    if isinstance(asked, SlackHome):
+        return _home(ports, chat, asked)
+    shown, defect = _message(ports, chat, asked)
+    if shown is None:
         chat.claims.settle(asked.id)
         return Answered("answered", "a form is open", asked.who)
-    refusal = _sent(chat, asked, wire)
+    refusal = _sent(ports, chat, asked, shown)
     if defect is not None:
         raise defect  # it is answered; this rings, and a repeated call finds that out
     return Answered("dropped" if refusal else "answered", refusal or "as asked", asked.who)
 
 
-def _sent(chat: Chat, asked: Asked, wire: dict[str, Any]) -> str:
+def _sent(ports: Ports, chat: Chat, asked: Asked, shown: Pressed) -> str:
     """Why Slack never takes the answer; '' if it did."""
     sent = False
     try:
-        refusal = chat.replies.send(asked.response_url, wire)
+        if asked.place:
+            refusal = _drawn(ports, chat, asked, shown.said)
+        else:
+            refusal = chat.replies.send(asked.response_url, _wire(shown, asked))
         sent = True
     finally:
         if not sent:
@@ -85,9 +102,13 @@ def _sent(chat: Chat, asked: Asked, wire: dict[str, Any]) -> str:
     return refusal
 
 
-def _message(
-    ports: Ports, chat: Chat, asked: Asked
-) -> tuple[dict[str, Any] | None, Exception | None]:
+def _wire(shown: Pressed, asked: Asked) -> dict[str, Any]:
+    """After a click the message with the button stays for others, unless it has changed."""
+    clicked = isinstance(asked, SlackClick) or (isinstance(asked, SlackForm) and asked.form == DENY)
+    return shown.said.wire_of_click(instead=shown.instead) if clicked else shown.said.wire()
+
+
+def _message(ports: Ports, chat: Chat, asked: Asked) -> tuple[Pressed | None, Exception | None]:
     """The answer, and what is wrong with Trainyard if that is why it is not as asked.
 
     None where a form is the answer.
@@ -95,33 +116,74 @@ def _message(
     try:
         return _allowed(ports, chat, asked), None
     except TrainyardError as refused:
-        return _wire(refusal_page(refused), asked), None
+        return Pressed(refusal_page(refused), instead=False), None
     except Exception as defect:  # noqa: BLE001  # the last resort: the person waits for an answer
         failed = TrainyardError(f"The request's id is {asked.id}.")
-        return _wire(refusal_page(failed), asked), defect
+        return Pressed(refusal_page(failed), instead=False), defect
 
 
-def _allowed(ports: Ports, chat: Chat, asked: Asked) -> dict[str, Any] | None:
-    person = person_of(chat.people(), asked.who)
-    if person is None:
-        return _wire(stranger_page(asked.who), asked)
-    by = Caller(person, asked.id, asked.at, user_agent=f"Slack {asked.who}")
-    OnBehalf(ports, by).check_reads()
+def _allowed(ports: Ports, chat: Chat, asked: Asked) -> Pressed | None:
+    by = _caller(ports, chat, asked)
+    if by is None:
+        return Pressed(stranger_page(asked.who), instead=False)
     if isinstance(asked, SlackForm):
-        return asked_by_form(ports, by, asked).wire()
+        if asked.form == DENY:
+            return denied(ports, by, asked)
+        return Pressed(asked_by_form(ports, by, asked), instead=False)
     if isinstance(asked, SlackCommand):
         if opened(ports, by, chat.views, asked):
             return None
-        return said(ports, by, asked.text, asked.command).wire()
-    done = pressed(ports, chat.claims, by, asked)
-    return done.said.wire_of_click(instead=done.instead)
+        return Pressed(said(ports, by, asked.text, asked.command), instead=False)
+    assert isinstance(asked, SlackClick)
+    if asks_why(ports, by, chat.views, asked):
+        return None
+    return pressed(ports, chat.claims, by, asked)
 
 
-def _wire(page: Message, asked: Asked) -> dict[str, Any]:
-    """After a click, beside the message with the button, which stays for others."""
-    if isinstance(asked, SlackClick):
-        return page.wire_of_click(instead=False)
-    return page.wire()
+def _caller(ports: Ports, chat: Chat, asked: Asked) -> Caller | None:
+    """None of one who is not in the list. Raises Forbidden, ListUnreadable."""
+    person = person_of(chat.people(), asked.who)
+    if person is None:
+        return None
+    by = Caller(person, asked.id, asked.at, user_agent=f"Slack {asked.who}")
+    OnBehalf(ports, by).check_reads()
+    return by
+
+
+def _home(ports: Ports, chat: Chat, asked: SlackHome) -> Answered:
+    """One who opens it again and again finds what was drawn just now."""
+    mark = f"home-{asked.team}-{asked.user}"
+    if not chat.claims.take(mark):
+        chat.claims.settle(asked.id)
+        return Answered("repeated", "the home was drawn just now", asked.who)
+    drawn = False
+    try:
+        refusal = _drawn(ports, chat, asked, None)
+        drawn = True
+    finally:
+        if not drawn:
+            chat.claims.give_back(mark)
+            chat.claims.give_back(asked.id)
+    chat.claims.hold(mark, HOME_SECONDS)
+    chat.claims.settle(asked.id)
+    return Answered("dropped" if refusal else "answered", refusal or "its home", asked.who)
+
+
+def _drawn(ports: Ports, chat: Chat, asked: Asked, news: Message | None) -> str:
+    """Why Slack does not take the home; '' if it did. Raises RetryableError, and a defect."""
+    if chat.views is None:
+        return "there is no token, so no home is drawn"
+    try:
+        by = _caller(ports, chat, asked)
+        page = stranger_page(asked.who) if by is None else home_page(ports, by, news)
+    except TrainyardError as refused:
+        page = refusal_page(refused)
+    view = {"type": "home", "blocks": list(page.blocks)}
+    try:
+        chat.views.call("views.publish", {"user_id": asked.user, "view": view})
+    except (Limited, SlackRefused) as refused:
+        return refused.detail
+    return ""
 
 
 def stranger_page(who: str) -> Message:

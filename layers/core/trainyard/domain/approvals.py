@@ -243,8 +243,8 @@ def _check_open(approval: Approval, now: datetime) -> None:
     raise WrongState(
         f"Approval {approval.id} is {state}{words} since {at:%Y-%m-%d %H:%M:%S} UTC; it is decided "
         "once.",
-        next_step="Look at it with trainyard approval show. A run that ended for want of it asks "
-        "again when it is resumed (trainyard run resume).",
+        next_step=f"Look at it with trainyard approval show {approval.id}. A run that ended for "
+        f"want of it asks again when it is resumed: trainyard run resume {approval.run_id}.",
     )
 
 

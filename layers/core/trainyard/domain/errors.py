@@ -113,7 +113,7 @@ class NoRuns(RunNotFound):
 
 class AttemptNotFound(NotFound):
     title = "The run has no such attempt"
-    next_step = "Look at its attempts with GET /v1/runs/{id} or 'trainyard run show'."
+    next_step = "Look at its attempts with GET /v1/runs/{id} or 'trainyard run show RUN'."
 
 
 class LogNotKept(NotFound):
@@ -135,7 +135,7 @@ class NodeNotFound(NotFound):
     code = "node-not-found"
     title = "The cluster has no such node"
     next_step = (
-        "List nodes with GET /v1/clusters/{name}/nodes or 'trainyard node ls'; "
+        "List nodes with GET /v1/clusters/{name}/nodes or 'trainyard node ls CLUSTER'; "
         "an instance id changes when the node is replaced."
     )
 
@@ -183,8 +183,8 @@ class BudgetNotFound(NotFound):
 class DeliveryNotFound(NotFound):
     title = "The webhook has no such delivery"
     next_step = (
-        "Look at its newest ones with GET /v1/webhooks/{id} or 'trainyard webhook show'; they are "
-        "kept for 30 days."
+        "Look at its newest ones with GET /v1/webhooks/{id} or 'trainyard webhook show WEBHOOK'; "
+        "they are kept for 30 days."
     )
 
     @classmethod
@@ -213,7 +213,9 @@ class FilesystemNotFound(NotFound):
 
 class UploadNotFound(NotFound):
     title = "There is no such upload"
-    next_step = "Upload the directory again: 'trainyard run submit' does so (POST /v1/uploads)."
+    next_step = (
+        "Upload the directory again: 'trainyard run submit FILE' does so (POST /v1/uploads)."
+    )
 
 
 class UploadIncomplete(TrainyardError):
@@ -245,14 +247,17 @@ class WrongState(ConflictError):
 
     code = "wrong-state"
     title = "That is not possible as things are now"
-    next_step = "Look at the run ('trainyard run show') or the cluster ('trainyard cluster show')."
+    next_step = (
+        "Look at the run ('trainyard run show RUN') or the cluster ('trainyard cluster show "
+        "CLUSTER')."
+    )
 
 
 class TooManyWebhooks(WrongState):
     title = "There are as many webhooks as there may be"
     next_step = (
         "Remove one that nobody needs: DELETE /v1/webhooks/{id}, or 'trainyard webhook ls' and "
-        "'trainyard webhook rm'."
+        "'trainyard webhook rm WEBHOOK'."
     )
 
     @classmethod
@@ -265,7 +270,10 @@ class BudgetUsedUp(WrongState):
 
     code = "budget-used-up"
     title = "A budget that it would share is used up"
-    next_step = "Wait until its period ends, or ask an admin to raise it: trainyard budget set."
+    next_step = (
+        "Wait until its period ends, or ask an admin to raise it: trainyard budget set BUDGET "
+        "--max-usd USD."
+    )
 
 
 class PreconditionFailed(ConflictError):
@@ -307,8 +315,8 @@ class NotExported(ConflictError):
     code = "not-exported"
     title = "The run has no verified export"
     next_step = (
-        "Export it with 'trainyard run export' (POST /v1/runs/{id}:export), and ask again when it "
-        "is verified."
+        "Export it with 'trainyard run export RUN' (POST /v1/runs/{id}:export), and ask again when "
+        "it is verified."
     )
 
 

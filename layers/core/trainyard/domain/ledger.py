@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal, get_args
 
+from trainyard.domain.causes import EARLY_SECONDS
 from trainyard.domain.costs import HOUR, Spell, attempt_at, begin_of
 from trainyard.domain.facts import Book
 from trainyard.domain.records import Attempt, CostLine, Run
@@ -59,6 +60,8 @@ class _Past:
     exported: datetime | None
     #: Generations of the cluster that are over.
     over: frozenset[int | None]
+    #: Up to when it is counted.
+    until: datetime
     moments: frozenset[datetime] = field(default_factory=frozenset)
 
 
@@ -121,7 +124,8 @@ def _past(run: Run, book: Book, spells: Sequence[Spell], progress: Sequence[Prog
     }
     last = {spell.generation: spell.ended for spell in spells}
     over = frozenset(generation for generation, ended in last.items() if ended)
-    return _Past(run, ready, again, quiet, queued, exported, over, frozenset(moments))
+    until = max((spell.until for spell in spells), default=run.created_at)
+    return _Past(run, ready, again, quiet, queued, exported, over, until, frozenset(moments))
 
 
 def _is_final(run: Run, fact: ExportFinished) -> bool:
@@ -239,8 +243,9 @@ def _within(past: _Past, attempt: Attempt, moment: datetime) -> Cause:
     if attempt.first_step_at is None:  # a program may tell no steps at all
         if attempt.outcome in ("succeeded", "cancelled"):
             return "useful"
-        tells = any(one.first_step_at is not None for one in run.attempts)
-        return before if attempt.ended_at is None or tells else "recomputation"
+        if run.tells_steps or (attempt.ended_at is None and not _lives(past, attempt)):
+            return before
+        return "useful" if attempt.ended_at is None else "recomputation"
     if moment < attempt.first_step_at:
         return before
     for gap in past.quiet[number]:
@@ -248,3 +253,9 @@ def _within(past: _Past, attempt: Attempt, moment: datetime) -> Cause:
             return "detection" if gap.last and attempt.ended_at is not None else "stall"
     again = past.again.get(number)
     return "recomputation" if again is not None and moment >= again else "useful"
+
+
+def _lives(past: _Past, attempt: Attempt) -> bool:
+    """A program that tells no step has run for long enough to be believed that it works."""
+    began = attempt.started_at
+    return began is not None and past.until - began >= timedelta(seconds=EARLY_SECONDS)

@@ -6,13 +6,17 @@ Doing so twice is harmless.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from trainyard.domain.causes import EARLY_SECONDS
 from trainyard.domain.decisions import Draft
 from trainyard.domain.facts import ClusterDeleted, JobStage
-from trainyard.domain.records import Incident, RunStatus
+from trainyard.domain.records import Attempt, Incident, RunStatus
 from trainyard.domain.words import setup_sentence, waiting_sentence, whose
 from trainyard_contracts.events import AttemptQueued, AttemptStarted, AttemptStepped, NodeReturned
+
+#: A job whose nodes are still set up waits so long for them, or fails: after that its program runs.
+SETUP_SECONDS = 1800
 
 
 def observe(draft: Draft) -> None:
@@ -23,6 +27,7 @@ def observe(draft: Draft) -> None:
         _stage(draft, draft.book.last(JobStage, attempt=attempt.number))
         _started(draft, draft.book.first(AttemptStarted, attempt=attempt.number))
         _stepped(draft, draft.book.first(AttemptStepped, attempt=attempt.number))
+        _runs(draft, draft.book.first(AttemptStarted, attempt=attempt.number))
     _returned(draft)
     if (
         draft.cluster is not None
@@ -74,37 +79,100 @@ def _started(draft: Draft, fact: AttemptStarted | None) -> None:
         )
 
 
+def _runs(draft: Draft, fact: AttemptStarted | None) -> None:
+    """A program that tells no step runs, too: from its start, as far as that is known.
+
+    Where an earlier attempt had steps, the run waits for the next one instead, and goes on with
+    that. Where none did, the incidents are over once the program has lived for EARLY_SECONDS:
+    what fails sooner is judged as an error at the same place, so nothing has gone on before.
+    """
+    run, attempt = draft.run, draft.attempt
+    if fact is None or attempt is None or attempt.started_at is None:
+        return
+    if run.outcome is not None or attempt.ended_at is not None or run.tells_steps:
+        return
+    waits = fact.waits_for and draft.book.saved_by(attempt) is None
+    if waits and _is_before(draft, attempt.started_at + timedelta(seconds=SETUP_SECONDS)):
+        return
+    if run.status != "Running":
+        where = ", ".join(fact.nodes[:16])
+        draft.change(waiting_since=None)
+        draft.status(
+            "Running", f"Attempt {attempt.number} runs on {where}; no step has been told yet."
+        )
+    if not any(_is_open(incident, attempt.number) for incident in draft.run.incidents):
+        return
+    if not _is_before(draft, attempt.started_at + timedelta(seconds=EARLY_SECONDS)):
+        without_a_step(draft, attempt)
+
+
+def _is_before(draft: Draft, moment: datetime) -> bool:
+    """Whether it is too early; then the run is looked at again at that moment."""
+    if draft.now < moment:
+        draft.by(moment)
+    return draft.now < moment
+
+
+def without_a_step(draft: Draft, attempt: Attempt) -> None:
+    """Close the incidents before an attempt that ran, of a run whose program tells no step.
+
+    They are over since its program started again. A later step corrects that.
+    """
+    opened = [one for one in draft.run.incidents if _is_open(one, attempt.number)]
+    at = attempt.started_at
+    if not opened or at is None or draft.run.tells_steps:
+        return
+    closed = [
+        one.changed(resumed_at=max(at, one.started_at), resumed_by="start")
+        if _is_open(one, attempt.number)
+        else one
+        for one in draft.run.incidents
+    ]
+    draft.change(incidents=closed)
+    seconds = max(0.0, (at - opened[0].started_at).total_seconds())
+    draft.note(
+        f"resumed-start-{attempt.number}",
+        "Resumed",
+        f"The program runs again: attempt {attempt.number} started {seconds:.1f} s after the "
+        "fault was noticed. It has told no step.",
+        kind="status",
+    )
+
+
 def _stepped(draft: Draft, fact: AttemptStepped | None) -> None:
     """The attempt's first step closes every open incident: only now the run really goes on."""
     attempt = draft.attempt
     if fact is None or attempt is None:
         return
     at = fact.stepped_at
-    if attempt.first_step_at is None:
+    first = attempt.first_step_at is None
+    if first:
         draft.change_attempt(first_step_at=at, resumed_from=fact.resumed_from)
-    opened = [
-        incident
-        for incident in draft.run.incidents
-        if incident.resumed_at is None and incident.attempt < attempt.number
-    ]
+    before = draft.run.incidents
+    opened = [one for one in before if _is_open(one, attempt.number)]
+    if any(_waits_for_step(one, attempt.number) for one in before):
+        draft.change(incidents=[_closed(incident, at, attempt.number) for incident in before])
     if opened:
-        draft.change(
-            incidents=[_closed(incident, at, attempt.number) for incident in draft.run.incidents]
-        )
-        start = fact.resumed_from
-        source = f"from step {start}" if start is not None else "from the beginning"
-        seconds = max(0.0, (at - opened[0].started_at).total_seconds())
-        cost = _cost(draft, opened, start or 0)
-        if fact.source != "program":  # where it began, such a program does not say
-            source, cost = f"({whose(fact.source)} says step {fact.step})", ""
-        draft.note(
-            f"resumed-{fact.id}",
-            "Resumed",
-            f"Training goes on {source}, {seconds:.1f} s after the fault was noticed{cost}.",
-            kind="status",
-        )
-    if draft.run.outcome is None and attempt.ended_at is None and draft.run.status != "Running":
+        _tell_resumed(draft, fact, opened)
+    if draft.run.outcome is not None or attempt.ended_at is not None:
+        return
+    if first or draft.run.status != "Running":
         draft.status("Running", f"Attempt {attempt.number} trains.")
+
+
+def _tell_resumed(draft: Draft, fact: AttemptStepped, opened: Sequence[Incident]) -> None:
+    start = fact.resumed_from
+    source = f"from step {start}" if start is not None else "from the beginning"
+    seconds = max(0.0, (fact.stepped_at - opened[0].started_at).total_seconds())
+    cost = _cost(draft, opened, start or 0)
+    if fact.source != "program":  # where it began, such a program does not say
+        source, cost = f"({whose(fact.source)} says step {fact.step})", ""
+    draft.note(
+        f"resumed-{fact.id}",
+        "Resumed",
+        f"Training goes on {source}, {seconds:.1f} s after the fault was noticed{cost}.",
+        kind="status",
+    )
 
 
 def _cost(draft: Draft, incidents: Sequence[Incident], start: int) -> str:
@@ -124,10 +192,21 @@ def _cost(draft: Draft, incidents: Sequence[Incident], start: int) -> str:
     return f"; the last step reported before was {max(steps)}, so {words} lost"
 
 
+def _is_open(incident: Incident, attempt: int) -> bool:
+    return incident.resumed_at is None and incident.attempt < attempt
+
+
+def _waits_for_step(incident: Incident, attempt: int) -> bool:
+    """One that a start has closed was no recovery yet, if a step comes after all."""
+    return incident.attempt < attempt and (
+        incident.resumed_at is None or incident.resumed_by == "start"
+    )
+
+
 def _closed(incident: Incident, at: datetime, attempt: int) -> Incident:
-    if incident.resumed_at is not None or incident.attempt >= attempt:
+    if not _waits_for_step(incident, attempt):
         return incident
-    return incident.changed(resumed_at=at)
+    return incident.changed(resumed_at=at, resumed_by="step")
 
 
 def _returned(draft: Draft) -> None:

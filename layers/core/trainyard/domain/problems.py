@@ -98,7 +98,7 @@ TEXTS: dict[str, tuple[str, str]] = {
         "The run's budget is used up, or one that it shares",
         "What it has is exported. Let it go on with trainyard run resume RUN: for the same sum "
         "again, or, if it shares the budget, when that has a new period or an admin has raised it "
-        f"(trainyard budget set). Or raise budget.maxUsd: {_ANEW}",
+        f"(trainyard budget set BUDGET --max-usd USD). Or raise budget.maxUsd: {_ANEW}",
     ),
     "job-time-exceeded": (
         "The training job reached its own longest duration",
@@ -112,9 +112,9 @@ TEXTS: dict[str, tuple[str, str]] = {
     ),
     "parent-failed": (
         "A run that it was to follow did not succeed",
-        "Look at that run with trainyard run show. When it has succeeded after all (trainyard run "
-        "resume), trainyard run resume RUN begins this one; a run that follows whatever becomes of "
-        "the others has afterPolicy 'end'.",
+        "Look at that run, which the detail names: trainyard run show PARENT. When it has "
+        "succeeded after all (trainyard run resume PARENT), trainyard run resume RUN begins this "
+        "one; a run that follows whatever becomes of the others has afterPolicy 'end'.",
     ),
     "approval-denied": (
         "People did not approve it",

@@ -152,6 +152,7 @@ def needs(run: Run) -> str:
         "start": run.start_from is not None,
         "inputs": bool(run.spec.inputs),
         "sync": run.spec.export.every_seconds is not None,
+        "hyperparameters": run.spec.job.hyperparameters is not None,
     }
     return ",".join(name for name, needed in asked.items() if needed)
 
@@ -175,6 +176,7 @@ def job_bundle(run: Run, attempt: Attempt, cluster: ClusterSpec | None = None) -
         python_environment=job.python_environment,
         precompile=job.precompile,
         arguments=list(job.arguments),
+        hyperparameters=job.hyperparameters,
         environment=dict(job.environment),
         secrets=dict(job.secrets),
         files=dict(job.files),

@@ -128,7 +128,10 @@ class Attempt(Record):
 
 
 class Incident(Record):
-    """From the first bad fact to the first training step after it."""
+    """From the first bad fact to the first training step after it.
+
+    Where a program tells no step, it lasts until the program started again and lived.
+    """
 
     cause: str
     attempt: int
@@ -142,6 +145,11 @@ class Incident(Record):
     )
     node: str | None = None
     resumed_at: datetime | None = None
+    resumed_by: Literal["step", "start"] = Field(
+        default="step",
+        description="start: its program tells no step, so resumed_at is when the program started "
+        "again, and no time of a recovery",
+    )
 
 
 class Export(Record):
@@ -381,6 +389,11 @@ class Run(Record):
     def attempt(self) -> Attempt | None:
         """The newest attempt."""
         return self.attempts[-1] if self.attempts else None
+
+    @property
+    def tells_steps(self) -> bool:
+        """Whether any attempt made a step as far as is known."""
+        return any(attempt.first_step_at is not None for attempt in self.attempts)
 
     @property
     def prefix(self) -> str:

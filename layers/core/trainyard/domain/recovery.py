@@ -24,7 +24,7 @@ from trainyard.domain.capacity import next_try
 from trainyard.domain.clusters import without_slurm
 from trainyard.domain.decisions import Decision, Draft, Next
 from trainyard.domain.facts import Book, CancelRequested, ExportRequested
-from trainyard.domain.observing import observe
+from trainyard.domain.observing import observe, without_a_step
 from trainyard.domain.problems import brief, problem
 from trainyard.domain.records import (
     Action,
@@ -273,6 +273,7 @@ def _recover(draft: Draft, attempt: Attempt, finding: causes.Finding) -> None:
         for action in finding.actions:
             draft.act(action)
     if finding.stop == "succeeded":
+        without_a_step(draft, attempt)
         draft.stop("succeeded", finding.because)
         draft.note(f"end-{finding.fact.id}", "TrainingFinished", finding.because)
         return

@@ -108,6 +108,12 @@ def label_texts(raw_query: str) -> list[str]:
     return [value for name, value in pairs if name == "label"]
 
 
+def text_asked(raw_query: str, parameter: str) -> str:
+    """The text as it was sent, which the framework would cut at a comma; '' for none."""
+    pairs = parse_qsl(raw_query, keep_blank_values=True)
+    return next((value for name, value in pairs if name == parameter), "")
+
+
 def wanted_labels(texts: Sequence[str]) -> tuple[tuple[str, str | None], ...]:
     """Raises InvalidRequest for what cannot be a label."""
     if len(texts) > MOST_LABELS_ASKED:

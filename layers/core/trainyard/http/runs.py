@@ -31,6 +31,7 @@ from trainyard.http.filters import (
     RunStatuses,
     Since,
     Until,
+    text_asked,
     wanted,
 )
 from trainyard.http.identifiers import IdempotencyKey, RunPath, run_to_change
@@ -54,6 +55,7 @@ from trainyard.http.views import (
 from trainyard.ports import Ports, Runs
 from trainyard_contracts.base import told
 from trainyard_contracts.commands import ALL_RANKS, HIGHEST_RANK, LONGEST_SECONDS, NODE_NAME
+from trainyard_contracts.curves import LONGEST_NAME, LOSS
 from trainyard_contracts.sharing import RunChanges
 from trainyard_contracts.specs import RunSpec
 
@@ -371,7 +373,7 @@ def _readings(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         "/v1/runs/<runId>/metrics",
         tags=TAGS,
         operation_id="getRunMetrics",
-        summary="Series per node and of the training",
+        summary="Series per node and of the training, and what the program reported",
         responses=documented(200, MetricsView, "The series", 404),
     )
     def metrics(
@@ -382,9 +384,22 @@ def _readings(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
                 alias="sinceSeconds",
                 ge=1,
                 le=7 * 86400,
-                description="how far back, of an ended run from its end",
+                description="how far back nodes and run go, of an ended run from its end; points "
+                "are of all its time",
             ),
         ] = 3600,
+        name: Annotated[
+            str,
+            Query(
+                min_length=1,
+                max_length=LONGEST_NAME,
+                description="whose points are shown: a name under which the program reported "
+                "numbers, such as accuracy; names lists those that there are",
+            ),
+        ] = LOSS,
     ) -> Response[str]:
-        series = read_metrics(ports(), known(ports(), run_id), since_seconds=since_seconds)
+        asked = text_asked(router.current_event.raw_query_string, "name") or name
+        series = read_metrics(
+            ports(), known(ports(), run_id), since_seconds=since_seconds, name=asked
+        )
         return answer(MetricsView.of_series(series))

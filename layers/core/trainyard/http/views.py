@@ -1,21 +1,25 @@
 """What the API answers, field by field, in camelCase; the table's other fields stay inside."""
 
 import json
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, Field
 
 from trainyard.app.clusters.adopt_cluster import AdoptionPlan
+from trainyard.app.runs import read_curves
 from trainyard.app.runs.dry_run import DryRun, PlannedWay
 from trainyard.app.runs.list_outputs import Outputs
 from trainyard.app.runs.read_metrics import Metrics
 from trainyard.domain import records
 from trainyard.domain.advice import advised
+from trainyard.domain.list_prices import ListPrice
 from trainyard.domain.records import ClusterStatus, RunStatus
 from trainyard.domain.states import NodeState
+from trainyard.domain.variables import Variable
 from trainyard_contracts.base import Unchanging
 from trainyard_contracts.cluster_specs import ClusterSpec
+from trainyard_contracts.curves import LOSS
 from trainyard_contracts.events import NodeSample, RunSample
 from trainyard_contracts.people import Person
 from trainyard_contracts.sharing import SharingSpec
@@ -81,7 +85,10 @@ class Attempt(View):
 
 
 class Incident(View):
-    """From the first bad fact to the first training step after it."""
+    """From the first bad fact to the first training step after it.
+
+    Where a program tells no step, it lasts until the program started again and lived.
+    """
 
     cause: str
     attempt: int
@@ -91,6 +98,10 @@ class Incident(View):
     reason: str
     node: str | None
     resumed_at: datetime | None
+    resumed_by: Literal["step", "start"] = Field(
+        description="start: its program tells no step, so resumedAt is when the program started "
+        "again, and no time of a recovery"
+    )
 
 
 class Export(View):
@@ -399,8 +410,45 @@ class TimedRunSample(RunSample):
     at: datetime
 
 
+class CurvePoint(View):
+    """One report of a number."""
+
+    at: datetime
+    attempt: int
+    step: int
+    value: float
+
+    @classmethod
+    def of_point(cls, point: read_curves.CurvePoint) -> Self:
+        return cls.made(at=point.at, attempt=point.attempt, step=point.step, value=point.value)
+
+
+class CurveName(View):
+    """A name under which the run reported numbers, in all its attempts."""
+
+    name: str = Field(description="the program's own word; loss is the training's loss")
+    reports: int = Field(description="how many there were; of the loss of older agents, samples")
+    not_finite: int = Field(description="reports of NaN or of infinity; they have no point")
+    last: float | None = Field(description="the newest")
+    lowest: float | None = Field(description="of all attempts")
+    highest: float | None = Field(description="of all attempts")
+
+    @classmethod
+    def of_name(cls, one: read_curves.CurveName) -> Self:
+        return cls.made(
+            name=one.name,
+            reports=one.reports,
+            not_finite=one.not_finite,
+            last=one.last,
+            lowest=one.lowest,
+            highest=one.highest,
+        )
+
+
 class MetricsView(View):
-    """Series from the heartbeats, oldest first; `nodes` by Slurm node name."""
+    """Series from the heartbeats, oldest first, `nodes` by Slurm node name; and one curve of all
+    that the run reported, which is kept for ever.
+    """
 
     nodes: dict[str, list[NodeSample]]
     run: list[TimedRunSample]
@@ -412,14 +460,34 @@ class MetricsView(View):
         ),
     )
     node_count: int = Field(default=0, description="nodes that have samples, shown or not")
+    name: str = Field(default=LOSS, description="whose points are shown")
+    points: list[CurvePoint] = Field(
+        default_factory=list,
+        description=(
+            "of the whole run, by attempt and step, 2000 at most: the first, the newest, the "
+            "lowest and the highest are always among them"
+        ),
+    )
+    names: list[CurveName] = Field(
+        default_factory=list, description="100 at most, the loss first, then by their first report"
+    )
+    names_left_out: int = Field(default=0, description="names that are not kept or not shown")
 
     @classmethod
     def of_series(cls, metrics: Metrics) -> Self:
         samples = [
             TimedRunSample.model_construct(**dict(sample), at=at) for at, sample in metrics.run
         ]
+        curve = metrics.curve
         return cls.made(
-            nodes=metrics.nodes, run=samples, thinned=metrics.thinned, node_count=metrics.node_count
+            nodes=metrics.nodes,
+            run=samples,
+            thinned=metrics.thinned,
+            node_count=metrics.node_count,
+            name=curve.name,
+            points=list(map(CurvePoint.of_point, curve.points)),
+            names=list(map(CurveName.of_name, curve.names)),
+            names_left_out=curve.names_left_out,
         )
 
 
@@ -437,6 +505,9 @@ class WayView(View):
     )
     operation: str
     request: dict[str, Any]
+    files: dict[str, int] = Field(
+        description="sizes in bytes of what would be uploaded for it, by the objects' names"
+    )
     zones: list[str] = Field(description="of its subnets, as far as they are known")
     cannot: list[str] = Field(description="what other backends do, and this one does not")
     warnings: list[str]
@@ -451,6 +522,7 @@ class WayView(View):
             most_usd=_usd(way.hourly_usd, plan.longest_seconds, plan.budget_usd),
             operation=way.operation,
             request=way.request,
+            files=way.files,
             zones=way.zones,
             cannot=way.cannot,
             warnings=way.warnings,
@@ -462,6 +534,48 @@ def _usd(hourly: float | None, seconds: int | None, most: float | None = None) -
         return None
     usd = hourly * seconds / 3600
     return round(usd if most is None else min(usd, most), 2)
+
+
+class PlannedVariable(View):
+    """A variable that the run's program will find."""
+
+    name: str
+    value: str | None = Field(
+        description="null where it is secret, or not known before the run is submitted"
+    )
+    source: Literal["job", "secret", "trainyard", "launcher"] = Field(
+        description="who sets it: job.environment, job.secrets, Trainyard for every job, or the "
+        "recipe's launcher for each process"
+    )
+    note: str = Field(description="what it will be, or what else to know; '' = nothing")
+
+    @classmethod
+    def of_variable(cls, one: Variable) -> Self:
+        return cls(name=one.name, value=one.value, source=one.source, note=one.note)
+
+
+class ListPriceView(View):
+    """What it would cost on AWS, where the deployment's own price list does not say it."""
+
+    hourly_usd: float | None = Field(description="of all nodes; null where it is not known")
+    expected_usd: float | None = Field(
+        description="of limits.expectedSeconds; null where that or the price is not known"
+    )
+    most_usd: float | None = Field(
+        description="of limits.maxDurationSeconds, or the budget if that is less"
+    )
+    as_of: date | None = Field(description="the day of the oldest price in it")
+    words: str = Field(description="what it is, or why it is not known")
+
+    @classmethod
+    def of_plan(cls, found: ListPrice, plan: DryRun) -> Self:
+        return cls(
+            hourly_usd=found.hourly_usd,
+            expected_usd=_usd(found.hourly_usd, plan.expected_seconds),
+            most_usd=_usd(found.hourly_usd, plan.longest_seconds, plan.budget_usd),
+            as_of=found.on,
+            words=found.words,
+        )
 
 
 class PlanView(View):
@@ -495,9 +609,20 @@ class PlanView(View):
     most_usd: float | None = Field(
         default=None, description="of limits.maxDurationSeconds, or the budget if that is less"
     )
+    environment: list[PlannedVariable] = Field(
+        default_factory=list,
+        description="what a run's program will find, each name once; secrets by their names only",
+    )
+
+    list_price: ListPriceView | None = Field(
+        default=None,
+        description="what the first way would cost on AWS by a list that is shipped, where nodes "
+        "are free (the local cloud) or their price is not known; null where hourlyUsd says it",
+    )
 
     @classmethod
     def of_plan(cls, plan: DryRun) -> Self:
+        listed = plan.list_price
         return cls(
             request=plan.request,
             operation=plan.operation,
@@ -511,6 +636,8 @@ class PlanView(View):
             cannot=plan.cannot,
             expected_usd=_usd(plan.hourly_usd, plan.expected_seconds),
             most_usd=_usd(plan.hourly_usd, plan.longest_seconds, plan.budget_usd),
+            environment=[PlannedVariable.of_variable(one) for one in plan.variables],
+            list_price=None if listed is None else ListPriceView.of_plan(listed, plan),
         )
 
 

@@ -137,6 +137,14 @@ def test_a_program_that_tells_no_step_is_useful_if_it_ended_well() -> None:
     assert lines(run(attempts=[ill]), [priced(0)], 100) == {"start": 5, "recomputation": 95}
 
 
+def test_a_program_that_tells_no_step_is_useful_so_far_once_it_has_lived_for_minutes() -> None:
+    going = run(attempts=[trained(1, 0, 5, None, None)])
+    assert lines(going, [priced(0)], 304) == {"start": 304}
+    assert lines(going, [priced(0)], 305) == {"start": 5, "useful": 300}
+    told = run(attempts=[trained(1, 0, 5, 9, 20), trained(2, 20, 25, None, None)])
+    assert lines(told, [priced(0)], 500)["restart"] == 480, "a step is waited for"
+
+
 def test_of_a_program_that_tells_steps_an_attempt_that_died_before_its_first_trained_none() -> None:
     attempts = [trained(1, 0, 5, None, 100), trained(2, 110, 115, 120, 200)]
     found = lines(run(attempts=attempts), [priced(0)], 200)

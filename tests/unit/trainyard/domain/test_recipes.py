@@ -13,7 +13,7 @@ from tests.support.repository import ROOT
 from tests.support.spec_parts import ON_FSX
 
 from trainyard.domain import names
-from trainyard.domain.recipes import batch_script, job_bundle
+from trainyard.domain.recipes import batch_script, job_bundle, needs
 from trainyard.domain.records import Attempt, Run
 from trainyard_contracts.cluster_specs import ClusterSpec, read_cluster_spec
 from trainyard_contracts.files import JobBundle
@@ -258,3 +258,11 @@ def test_a_bundle_names_secrets_and_holds_none() -> None:
     bundle = job_bundle(run(secrets=secrets), Attempt(number=1))
     assert bundle.secrets == secrets
     assert "HF_TOKEN" not in bundle.environment
+
+
+def test_hyperparameters_travel_with_their_types_and_an_older_agent_is_told() -> None:
+    asked = run(hyperparameters={"lr": 0.1, "flag": True})
+    assert needs(asked) == "hyperparameters"
+    assert job_bundle(asked, Attempt(number=1)).hyperparameters == {"lr": 0.1, "flag": True}
+    assert needs(run(hyperparameters={})) == "hyperparameters", "the variables are wanted"
+    assert job_bundle(run(), Attempt(number=1)).hyperparameters is None

@@ -103,6 +103,25 @@ def test_without_a_key_every_request_is_a_run_of_its_own(client: Client) -> None
     assert submitted(client)["id"] != submitted(client)["id"]
 
 
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({f"h{number}": 1 for number in range(101)}, "job.hyperparameters"),
+        ({"x": "a" * 2499}, "job.hyperparameters.x"),
+        ({"n" * 257: 1}, "job.hyperparameters.nnn"),
+    ],
+)
+def test_hyperparameters_beyond_awss_limits_are_refused_with_their_field(
+    client: Client, given: dict[str, Any], field: str
+) -> None:
+    body = spec()
+    body["job"]["hyperparameters"] = given
+    answer = client.post("/v1/runs", body)
+    is_a_problem(answer, 400, "invalid-request")
+    assert [name for name in answer.fields if name.startswith(field)], answer.fields
+    assert client.get("/v1/runs").json["runs"] == []
+
+
 def test_a_dry_run_answers_the_plan_and_does_nothing(client: Client) -> None:
     answer = client.post("/v1/runs", spec(), query={"dryrun": "true"})
     assert answer.status == 200
@@ -120,10 +139,36 @@ def test_a_dry_run_answers_the_plan_and_does_nothing(client: Client) -> None:
         "cannot",
         "expectedUsd",
         "mostUsd",
+        "environment",
+        "listPrice",
     }
+    assert plan["listPrice"] is None, "the price list says what it costs"
     assert plan["operation"]
     assert "srun" in plan["batchScript"]
     assert client.get("/v1/runs").json["runs"] == []
+
+
+def test_a_dry_run_shows_the_variables_and_no_secret(client: Client, world: World) -> None:
+    canary = "canary-4711"
+    world.secrets.write("team/token", canary)
+    body = spec()
+    body["cluster"]["spec"]["jobSecrets"] = ["team/token"]
+    body["job"] |= {
+        "environment": {"LR": "0.1", "EMPTY": "", "OMP_NUM_THREADS": "4"},
+        "secrets": {"HF_TOKEN": "team/token:read"},
+    }
+    answer = client.post("/v1/runs", body, query={"dryrun": "true"})
+    assert answer.status == 200, answer.json
+    shown = {one["name"]: one for one in answer.json["environment"]}
+    assert len(shown) == len(answer.json["environment"]), "each name once"
+    assert shown["LR"] == {"name": "LR", "value": "0.1", "source": "job", "note": ""}
+    assert shown["EMPTY"]["value"] == ""
+    assert shown["OMP_NUM_THREADS"]["value"] == "4", "the job's own is stronger"
+    assert (shown["HF_TOKEN"]["value"], shown["HF_TOKEN"]["source"]) == (None, "secret")
+    assert "'team/token:read'" in shown["HF_TOKEN"]["note"]
+    assert (shown["WORLD_SIZE"]["value"], shown["MASTER_ADDR"]["value"]) == ("2", None)
+    assert shown["TRAINYARD_ATTEMPT"]["value"] == "1"
+    assert canary not in json.dumps(answer.json)
 
 
 def test_a_dry_run_compares_the_ways_of_a_spec_by_request_price_and_zone(client: Client) -> None:
@@ -138,6 +183,8 @@ def test_a_dry_run_compares_the_ways_of_a_spec_by_request_price_and_zone(client:
     assert (second["way"], second["operation"]) == ("ml.c5.xlarge, spot", "CreateCluster")
     assert any("training plan" in words for words in first["cannot"])
     assert first["request"]
+    assert [one["files"] for one in plan["ways"]] == [plan["files"]] * 2
+    assert plan["files"]
 
 
 def test_a_run_on_a_cluster_that_is_not_there_names_the_field(client: Client) -> None:
@@ -284,6 +331,10 @@ def test_a_run_without_an_attempt_has_an_empty_log_and_empty_series(client: Clie
         "run": [],
         "thinned": False,
         "nodeCount": 0,
+        "name": "loss",
+        "points": [],
+        "names": [],
+        "namesLeftOut": 0,
     }
 
 

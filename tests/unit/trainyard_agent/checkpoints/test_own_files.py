@@ -69,3 +69,22 @@ def test_a_submission_that_was_cut_short_does_not_make_its_files_results(tmp_pat
     (tmp_path / "work/train.py").write_text("print()\n")
     (tmp_path / "work/model.pt").write_text("weights")
     assert keys(tmp_path) == ["working/model.pt"]
+
+
+def test_what_attempts_reported_is_found_apart_and_is_no_result(tmp_path: Path) -> None:
+    for number, name, size in (
+        (1, "steps.jsonl", 100), (1, "metrics.jsonl", 10), (2, "steps.jsonl", 101),
+        (2, "curves.json", 5), (2, "progress.json", 5),
+    ):  # fmt: skip
+        path = tmp_path / f"attempts/{number}" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x" * size)
+    (tmp_path / "attempts/2/metrics.jsonl").symlink_to("/etc/passwd")
+    found = own_files.curves(tmp_path, 100)
+    assert [(file.key, file.size) for file in found] == [
+        ("curves/attempt-2.curves.json", 5),
+        ("curves/attempt-1.steps.jsonl", 100),
+        ("curves/attempt-1.metrics.jsonl", 10),
+    ]
+    assert own_files.working(tmp_path, "checkpoints").files == []
+    assert own_files.curves(tmp_path / "nothing") == []

@@ -501,6 +501,22 @@ def test_the_end_of_the_newest_attempts_log_is_there(
     assert sync.run().sent == 0
 
 
+def test_what_all_attempts_reported_is_there_and_a_large_file_waits_for_the_export(
+    sync: Sync, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sync_pass, "CURVES_BYTES", 50)
+    sync.write("attempts/1/metrics.jsonl", b"{}\n")
+    sync.attempt(2)
+    sync.write("attempts/2/steps.jsonl", b"x" * 51)
+    sync.write("attempts/2/curves.json", b"[]")
+    done = sync.run()
+    assert sync.restored() == {
+        "curves/attempt-1.metrics.jsonl": b"{}\n",
+        "curves/attempt-2.curves.json": b"[]",
+    }
+    assert done.latest.left_out == 0
+
+
 def test_checkpoints_that_nobody_wants_exported_are_not_sent(sync: Sync) -> None:
     commit(sync.root, 10)
     sync.write("output/a", b"a")

@@ -223,6 +223,23 @@ def exported(world: World, *, step: int | None, files: int = 0) -> ExportManifes
     )
 
 
+def test_a_sync_of_reported_numbers_alone_is_deleted_after_an_export_without_results(
+    world: World,
+) -> None:
+    async def story() -> None:
+        attempt = world.train()
+        commit(world.root, 10)
+        (world.root / "attempts/1/steps.jsonl").write_text('{"step": 1, "loss": 1.0}\n')
+        await world.a_pass(attempt)
+        assert world.s3.objects
+        world.attempts.save(attempt, state="ended")
+        await world.syncing.hold(RUN)
+        await world.syncing.release(RUN, exported(world, step=10))
+        assert not world.s3.objects
+
+    play(story())
+
+
 @pytest.mark.parametrize(
     ("manifest", "stays"),
     [

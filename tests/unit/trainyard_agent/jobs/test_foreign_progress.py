@@ -73,6 +73,8 @@ def test_the_first_step_that_a_log_says_is_reported_with_its_source(
     job.log("step 9 loss 0.25\n")
     assert job.look() == (9, "log")
     assert len(job.told()) == 1
+    losses = job.attempt.losses.items()
+    assert [(step, loss) for step, _, loss in losses] == [(7, 0.5), (9, 0.25)]
 
 
 def test_what_the_program_reports_itself_comes_first(

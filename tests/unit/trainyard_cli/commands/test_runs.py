@@ -190,6 +190,11 @@ def test_a_dry_run_shows_the_plan_and_asks_for_nothing_else(
     plan = {"operation": "CreateCluster", "request": {"ClusterName": "mine"},
             "files": {"on_create.sh": 2048}, "batchScript": "#!/bin/bash [x]",
             "hourlyUsd": 1.5, "expectedUsd": 3.0, "mostUsd": 15.0,
+            "environment": [
+                {"name": "LR", "value": "[b]1", "source": "job", "note": ""},
+                {"name": "TOKEN", "value": None, "source": "secret", "note": "the secret 'a'"},
+                {"name": "TRAINYARD_ATTEMPT", "value": "1", "source": "launcher", "note": "so"},
+            ],
             "warnings": ["no spare"]}  # fmt: skip
     api.answers["POST /v1/runs"] = (200, plan)
     code, out, _ = trainyard("run", "submit", spec, "--dryrun")
@@ -202,6 +207,10 @@ def test_a_dry_run_shows_the_plan_and_asks_for_nothing_else(
         "1 file, 2.0 KiB",
     ):
         assert part in out
+    rows = [line.split() for line in out.splitlines()]
+    assert ["LR", "[b]1", "job"] in rows
+    assert ["TOKEN", "the", "secret", "'a'", "secret"] in rows
+    assert ["TRAINYARD_ATTEMPT", "1", "(so)", "launcher"] in rows
     assert [request["query"] for request in api.requests] == [{"dryrun": "true"}]
 
 
@@ -209,7 +218,8 @@ def test_a_dry_run_compares_ways_by_prices_zones_and_what_their_backends_cannot_
     api: FakeApi, trainyard: Callable[..., tuple[int, str, str]], spec: str
 ) -> None:
     first = {"way": "ml.p5.48xlarge", "backend": "hyperpod", "hourlyUsd": 2.0, "expectedUsd": 6.0,
-             "mostUsd": 48.0, "zones": ["us-east-1a", "us-east-1b"], "cannot": []}  # fmt: skip
+             "mostUsd": 48.0, "zones": ["us-east-1a", "us-east-1b"], "cannot": [],
+             "files": {"a.tar": 1024, "b.json": 1024}}  # fmt: skip
     prices = dict.fromkeys(("hourlyUsd", "expectedUsd", "mostUsd"))
     other = {"way": "training-job: ml.p5.48xlarge", "backend": "training-job", **prices,
              "zones": [], "cannot": ["No spares."]}  # fmt: skip
@@ -219,10 +229,28 @@ def test_a_dry_run_compares_ways_by_prices_zones_and_what_their_backends_cannot_
     said = " ".join(out.split())
     assert (
         "way 1: ml.p5.48xlarge (2.00 USD an hour, 6.00 USD the run, 48.00 USD at most, "
-        "in us-east-1a or us-east-1b) way 2: training-job: ml.p5.48xlarge (price not known)"
+        "in us-east-1a or us-east-1b, 2 files of 2.0 KiB) "
+        "way 2: training-job: ml.p5.48xlarge (price not known)"
     ) in said
     assert said.count("limits of training-job: No spares.") == 1
     assert "hyperpod cannot" not in said
+
+
+def test_a_dry_run_where_nodes_are_free_says_what_the_list_says(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]], spec: str
+) -> None:
+    listed = {"hourlyUsd": 12.24, "expectedUsd": 24.48, "mostUsd": None, "asOf": "2026-09-15",
+              "words": "12.24 USD an hour: list price of 2026-09-15."}  # fmt: skip
+    plan = {"operation": "CreateCluster", "hourlyUsd": 0.0, "listPrice": listed}
+    api.answers["POST /v1/runs"] = (200, plan)
+    told = " ".join(trainyard("run", "submit", spec, "--dryrun")[1].split())
+    assert "price 0.00 USD an hour" in told
+    assert "on AWS 12.24 USD an hour: list price of 2026-09-15." in told
+    assert "24.48 USD the run" in told
+    listed |= {"hourlyUsd": None, "expectedUsd": None, "words": "not known: none is shipped."}
+    told = " ".join(trainyard("run", "submit", spec, "--dryrun")[1].split())
+    assert "on AWS not known: none is shipped." in told
+    assert "24.48" not in told
 
 
 def test_a_dry_run_on_a_cluster_that_is_there_says_so_and_explains_the_scripts_words(
@@ -280,11 +308,12 @@ def test_a_run_is_shown_with_its_end_its_incidents_and_where_its_results_lie(
         "node": "ip-127-0-0-2",
         "reason": "its agent fell silent",
     }
+    silent = {**incident, "cause": "worker-killed", "resumedBy": "start"}
     found = exported("Succeeded", uri="s3://bucket/clusters/c/runs/r/export/")
     api.answers |= {
         f"GET /v1/runs/{RUN}": (
             200,
-            {**found, "finishedAt": "2026-11-20T21:01:02Z", "incidents": [incident]},
+            {**found, "finishedAt": "2026-11-20T21:01:02Z", "incidents": [incident, silent]},
         ),
         f"GET /v1/runs/{RUN}/checkpoints": (200, {"checkpoints": []}),
     }
@@ -300,6 +329,8 @@ def test_a_run_is_shown_with_its_end_its_incidents_and_where_its_results_lie(
     (row,) = [line for line in out.splitlines() if "node-lost" in line]
     assert row.split()[2:6] == ["node-lost", "1", "ip-127-0-0-2", "2.5"]
     assert row.endswith("its agent fell silent")
+    (row,) = [line for line in out.splitlines() if "worker-killed" in line]
+    assert "2.5 s (started)" in row, "no step was told"
 
 
 def test_a_run_of_a_program_that_reports_nothing_shows_its_newest_checkpoints_step(
@@ -412,6 +443,62 @@ def test_metrics_are_shown_as_a_curve_with_the_last_step_and_speed(
     assert "No step was reported" in trainyard("run", "metrics", RUN)[1]
 
 
+def reported(name: str = "accuracy", *values: float, **more: Any) -> tuple[int, dict[str, Any]]:
+    points = [
+        {"attempt": 1 + n // 3, "step": 10 * n, "value": value, "at": f"2026-11-20T20:0{n}:00Z"}
+        for n, value in enumerate(values)
+    ]
+    named = {"last": 0.5, "lowest": 0.25, "highest": 0.75, "reports": 40, "notFinite": 2}
+    names = [{**named, "name": "loss"}, {**named, "name": "accuracy"}]
+    return 200, {"nodes": {}, "run": [], "name": name, "points": points, "names": names} | more
+
+
+def test_another_number_is_shown_as_a_curve_long_after_the_run(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]
+) -> None:
+    path = f"GET /v1/runs/{RUN}/metrics"
+    api.answers[path] = reported("accuracy", 0.25, 0.5, 0.625, 0.75)
+    code, out, _ = trainyard("run", "metrics", RUN, "--name", "accuracy")
+    assert code == 0
+    assert api.requests[-1]["query"] == {"sinceSeconds": "86400", "name": "accuracy"}
+    assert "accuracy, steps 0 to 30" in out
+    assert ("0.25, 0.75" in out, "█" in out, "other names" in out) == (True, True, True)
+    code, out, _ = trainyard("run", "metrics", RUN, "--name", "accuracy", "--since", "90s")
+    assert "accuracy, steps 20 to 30" in out
+    trainyard("run", "metrics", RUN, "--since", "90d")
+    assert api.requests[-1]["query"] == {"sinceSeconds": "604800"}
+
+
+def test_a_name_that_is_not_there_is_answered_with_those_that_are(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]
+) -> None:
+    api.answers[f"GET /v1/runs/{RUN}/metrics"] = reported("acuracy")
+    code, out, _ = trainyard("run", "metrics", RUN, "--name", "acuracy")
+    assert (code, "No acuracy was reported; there is: loss, accuracy." in out) == (0, True)
+
+
+def test_names_are_listed_whatever_characters_a_program_gave_them(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]
+) -> None:
+    path = f"GET /v1/runs/{RUN}/metrics"
+    api.answers[path] = reported(namesLeftOut=3)
+    code, out, err = trainyard("run", "metrics", RUN, "--names")
+    assert code == 0
+    assert [line.split() for line in out.splitlines()[1:]] == [
+        ["loss", "0.5", "0.25", "0.75", "40", "2"],
+        ["accuracy", "0.5", "0.25", "0.75", "40", "2"],
+    ]
+    assert "3 more names not kept" in err
+    odd = [{"name": "a[red]b\n\x1b[2J\x07", "reports": 1}]
+    api.answers[path] = reported("a[red]b\n\x1b[2J\x07", 0.5, 0.6, names=odd)
+    for arguments in (("--names",), ()):
+        out = trainyard("run", "metrics", RUN, *arguments)[1]
+        assert "a[red]b\\n" in out
+        assert not {"\x1b", "\x07"} & set(out)
+    api.answers[path] = (200, {"nodes": {}, "run": []})
+    assert "reported no numbers" in trainyard("run", "metrics", RUN, "--names")[2]
+
+
 def test_the_commit_that_runs_is_shown(
     api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]
 ) -> None:
@@ -429,6 +516,51 @@ def test_the_commit_that_runs_is_shown(
     out = trainyard("run", "show", RUN)[1]
     assert "https://h/[x] (main), commit c0ffee" in out
     assert "step 30 of run-x" in out
+
+
+def test_an_upload_is_shown_with_its_id_and_its_size(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]
+) -> None:
+    code = {"tree": "0a" * 32, "files": 3, "bytes": 2048, "commit": "", "url": "", "ref": ""}
+    api.answers |= {
+        f"GET /v1/runs/{RUN}": (200, a_run(code=code)),
+        f"GET /v1/runs/{RUN}/checkpoints": (200, {"checkpoints": []}),
+    }
+    out = "".join(trainyard("run", "show", RUN)[1].split())
+    assert f"upload{'0a' * 32}(3files,2.0KiB)" in out
+
+
+@pytest.mark.parametrize(
+    ("found", "shown"),
+    [
+        ({"usd": 1.234, "final": False}, "cost 1.23 USD so far"),
+        ({"usd": 0.0, "final": True}, "cost 0.00 USD"),
+        ({"usd": None, "reason": "No price of [x].", "final": False}, "cost not known: No price"),
+    ],
+)
+def test_a_run_is_shown_with_what_it_has_cost(
+    api: FakeApi,
+    trainyard: Callable[..., tuple[int, str, str]],
+    found: dict[str, Any],
+    shown: str,
+) -> None:
+    api.answers |= {
+        f"GET /v1/runs/{RUN}": (200, a_run()),
+        f"GET /v1/runs/{RUN}/checkpoints": (200, {"checkpoints": []}),
+        f"GET /v1/runs/{RUN}/cost": (200, found),
+    }
+    assert shown in " ".join(trainyard("run", "show", RUN)[1].split())
+
+
+def test_a_run_is_shown_though_its_cost_cannot_be_read(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]
+) -> None:
+    api.answers |= {
+        f"GET /v1/runs/{RUN}": (200, a_run()),
+        f"GET /v1/runs/{RUN}/checkpoints": (200, {"checkpoints": []}),
+    }
+    code, out, _ = trainyard("run", "show", RUN)
+    assert (code, "cost" in out) == (0, False)
 
 
 def test_a_run_that_is_synced_says_when_and_what_and_how_to_get_it(

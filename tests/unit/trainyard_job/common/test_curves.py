@@ -30,6 +30,19 @@ def test_a_rare_metric_keeps_its_points_beside_a_frequent_one(tmp_path: Path) ->
     assert (often[0], often == sorted(often), often[-1] > 19_900) == (1, True, True)
 
 
+def test_the_lowest_the_highest_and_the_newest_stay(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    for first in (1, 10_001):  # the attempt is started again in between
+        kept = Curves(path)
+        for step in range(first, first + 10_000):
+            kept.add(step, {"loss": {1234: -5.0, 15_678: 99.0}.get(step, 0.5), "other": 1.0})
+        kept.flush()
+    found = points(path, "loss")
+    assert {1, 1234, 15_678, 20_000} <= set(found)
+    assert found == sorted(set(found))
+    assert len(found) <= MOST_POINTS + 5
+
+
 def test_another_start_of_the_attempt_adds_to_what_is_there(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     for step in (1, 2):

@@ -74,7 +74,19 @@ class Bolt:
         @made.event("app_home_opened")
         def home(event: dict[str, Any], client: WebClient) -> None:
             block = {"type": "section", "text": {"type": "mrkdwn", "text": "Your runs"}}
-            client.views_publish(user_id=event["user"], view={"type": "home", "blocks": [block]})
+            text = {"type": "plain_text", "text": "Decide"}
+            button = {"type": "button", "action_id": "decide", "text": text, "value": "v"}
+            blocks = [block, {"type": "actions", "elements": [button]}]
+            client.views_publish(user_id=event["user"], view={"type": "home", "blocks": blocks})
+
+        @made.action("decide")
+        def decided(ack: Any, body: dict[str, Any], client: WebClient) -> None:
+            ack()
+            assert "response_url" not in body, "a home has none"
+            assert body["container"]["type"] == body["view"]["type"].replace("home", "view")
+            block = {"type": "section", "text": {"type": "mrkdwn", "text": "Decided"}}
+            view = {"type": "home", "blocks": [block]}
+            client.views_publish(user_id=body["user"]["id"], view=view)
 
         return made
 
@@ -127,6 +139,16 @@ def test_an_app_answers_a_command_a_click_and_a_modal(slack: LocalSlack, bolt: B
 def test_an_app_fills_the_home_that_a_person_opens(slack: LocalSlack, bolt: Bolt) -> None:
     slack.open_home(user=USER)
     assert slack.workspace.homes[USER]["blocks"][0]["text"]["text"] == "Your runs"
+    slack.click_home("Decide", user=USER)
+    assert slack.workspace.homes[USER]["blocks"][0]["text"]["text"] == "Decided"
+    slack.open_home(user=USER)
+    assert slack.workspace.homes[USER]["blocks"][0]["text"]["text"] == "Your runs"
+
+
+def test_an_app_answers_the_challenge_of_an_address_for_events(
+    slack: LocalSlack, bolt: Bolt
+) -> None:
+    assert b"challenge" in slack.challenge()
 
 
 def test_an_app_does_not_take_what_is_signed_with_another_secret(

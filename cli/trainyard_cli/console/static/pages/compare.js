@@ -6,6 +6,7 @@ import { Chart } from "../chart.js";
 import { duration, number, over, usd } from "../format.js";
 import { params } from "../route.js";
 import { Empty, Loading, Scroll, Status, Title, Trouble, useLive } from "../ui.js";
+import { curve } from "./run.js";
 
 const hues = ["--accent", "--second", "--third", "--fourth", "--fifth", "--sixth", "--seventh",
   "--eighth"];
@@ -33,7 +34,7 @@ export function differing(specs) {
 // One column of steps for all; a run has a hole where it has no sample of that step.
 export function joined(many) {
   const of = many.map((samples) =>
-    new Map(samples.filter((one) => one.step != null).map((one) => [one.step, one.loss])));
+    new Map(samples.filter((one) => one.step != null).map((one) => [one.step, one.value])));
   const x = [...new Set(of.flatMap((one) => [...one.keys()]))].sort((a, b) => a - b);
   return { x, losses: of.map((one) => x.map((step) => one.get(step))) };
 }
@@ -54,7 +55,7 @@ export function Compare() {
     return { runs, final: runs.every((one) => over(one.run.status)) };
   }, [ids.join()], 30);
   const runs = found?.runs || [];
-  const chart = useMemo(() => joined(runs.map((one) => one.metrics.run)), [found]);
+  const chart = useMemo(() => joined(runs.map((one) => curve(one.metrics))), [found]);
   const differences = useMemo(() => differing(runs.map((one) => one.run.spec)), [found]);
   const head = html`<header class="head"><${Title}>Compare<//></header>`;
   if (ids.length < 2) {

@@ -46,7 +46,7 @@ const due = (last, seconds) => Date.now() - last >= seconds * 1000;
 
 // All that the page shows of a run. One call in two seconds: if the run's ETag says that nothing
 // changed, nothing else is asked before its own time has come.
-function useRun(id) {
+function useRun(id, name) {
   const [found, change] = useState({});
   const made = changes.value;
   useEffect(() => {
@@ -81,7 +81,7 @@ function useRun(id) {
         const lived = Math.max(0, Math.ceil((end - Date.parse(run.createdAt)) / 1000));
         since = Math.min(604800, lived + skewSeconds);
         await Promise.all([
-          part("metrics", get(`${path}/metrics`, { sinceSeconds: since }, { signal: stop })),
+          part("metrics", get(`${path}/metrics`, { sinceSeconds: since, name }, { signal: stop })),
           part("cost", get(`${path}/cost`, {}, { signal: stop })),
         ]);
         if (more.metrics) more.fresh = [];
@@ -106,7 +106,7 @@ function useRun(id) {
         throw error;
       }
     });
-  }, [id, made]);
+  }, [id, made, name]);
   return found;
 }
 
@@ -119,7 +119,7 @@ function grown({ fresh = [], metrics }, sample) {
 }
 
 export function Run({ id }) {
-  const { run, events, metrics, fresh, cost, error } = useRun(id);
+  const { run, events, metrics, fresh, cost, error } = useRun(id, params.value.get("name"));
   const tab = params.value.get("tab") || "overview";
   if (!run) {
     return html`<${Title}>Run<//><${Trouble} error=${error} />
@@ -171,11 +171,26 @@ const waitsForPeople = (run) => run.status === "Waiting" && / approval /.test(ru
 const lasted = (run) =>
   ((run.finishedAt ? Date.parse(run.finishedAt) : Date.now()) - Date.parse(run.createdAt)) / 1000;
 
-const samples = (metrics, fresh) =>
-  [...(metrics?.run || []), ...(fresh || [])].filter((one) => one.step != null);
+// What the run reported under the name that is shown, of all its time; of the loss also what was
+// heard since. Of older versions there are the samples of a week only.
+export function curve(metrics) {
+  if (metrics?.points?.length || (metrics?.name ?? "loss") !== "loss") return metrics.points || [];
+  return (metrics?.run || []).filter((one) => one.step != null)
+    .map((one) => ({ ...one, value: one.loss }));
+}
+
+function samples(metrics, fresh) {
+  const known = curve(metrics);
+  if ((metrics?.name ?? "loss") !== "loss") return known;
+  const newest = known.at(-1);
+  const since = (fresh || []).filter((one) => one.step != null && !(newest &&
+    one.attempt === newest.attempt && one.step <= newest.step));
+  return [...known, ...since.map((one) => ({ ...one, value: one.loss }))];
+}
 
 function speedNow(metrics, fresh) {
-  return speeds(samples(metrics, fresh)).filter((one) => one != null).at(-1);
+  const live = [...(metrics?.run || []), ...(fresh || [])].filter((one) => one.step != null);
+  return speeds(live).filter((one) => one != null).at(-1);
 }
 
 // Steps per second between a sample and the one before it, of the same attempt.
@@ -190,7 +205,7 @@ export function speeds(found) {
 // Columns with a hole between two attempts, so that no line joins them.
 export function columns(found, byTime) {
   const x = [];
-  const loss = [];
+  const value = [];
   const speed = [];
   const fast = speeds(found);
   found.forEach((one, index) => {
@@ -198,14 +213,14 @@ export function columns(found, byTime) {
     const last = found[index - 1];
     if (last && last.attempt !== one.attempt) {
       x.push(byTime ? at - 0.001 : at);
-      loss.push(null);
+      value.push(null);
       speed.push(null);
     }
     x.push(at);
-    loss.push(one.loss);
+    value.push(one.value);
     speed.push(fast[index]);
   });
-  return { x, loss, speed };
+  return { x, value, speed };
 }
 
 function Overview({ run, events, metrics, fresh, cost }) {
@@ -213,9 +228,12 @@ function Overview({ run, events, metrics, fresh, cost }) {
   const byTime = given.get("x") !== "step";
   const log = given.get("log") === "1";
   const weight = Number(given.get("smooth") ?? 0.6);
+  const name = metrics?.name ?? "loss";
   const found = useMemo(() => {
     const known = samples(metrics, fresh);
-    if (byTime) return columns(known, true);
+    if (byTime) {
+      return columns([...known].sort((a, b) => Date.parse(a.at) - Date.parse(b.at)), true);
+    }
     return columns([...known].sort((a, b) => a.step - b.step || a.attempt - b.attempt), false);
   }, [metrics, fresh, byTime]);
   const bands = byTime
@@ -226,6 +244,7 @@ function Overview({ run, events, metrics, fresh, cost }) {
     : [];
   return html`<div class="split"><div>
     <form class="filters tight" onSubmit=${(event) => event.preventDefault()}>
+      ${(metrics?.names?.length > 1 || given.get("name")) && html`<${Names} metrics=${metrics} />`}
       <label class="field"><span>Axis</span><select value=${byTime ? "time" : "step"}
         onChange=${(event) => set({ x: event.target.value === "step" ? "step" : "" })}>
         <option value="time">Time</option><option value="step">Step</option></select></label>
@@ -236,12 +255,15 @@ function Overview({ run, events, metrics, fresh, cost }) {
         onChange=${(event) => set({ log: event.target.checked ? "1" : "" })} /> Log scale</label>
     </form>
     ${!metrics && html`<${Loading} />`}
-    ${metrics && !found.x.length && html`<${Empty} title="No step yet"
-      >The curve begins with the first step that the program reports.<//>`}
+    ${metrics && !found.x.length && (name === "loss"
+      ? html`<${Empty} title="No step yet"
+          >The curve begins with the first step that the program reports.<//>`
+      : html`<${Empty} title="Nothing under this name"
+          >The program reported no ${name} yet.<//>`)}
     ${found.x.length > 0 && html`
-      <${Chart} title="Loss" group=${run.id} x=${found.x} byTime=${byTime} log=${log}
-        weight=${weight} bands=${bands}
-        series=${[{ label: "", hue: "--accent", values: found.loss }]} />
+      <${Chart} title=${name === "loss" ? "Loss" : name} group=${run.id} x=${found.x}
+        byTime=${byTime} log=${log} weight=${weight} bands=${bands}
+        series=${[{ label: "", hue: "--accent", values: found.value }]} />
       <${Chart} title="Throughput" unit="steps/s" group=${run.id} x=${found.x} byTime=${byTime}
         weight=${weight} bands=${bands}
         series=${[{ label: "", hue: "--second", values: found.speed }]} />
@@ -256,6 +278,15 @@ function Overview({ run, events, metrics, fresh, cost }) {
     </aside></div>`;
 }
 
+// The numbers that the program reports; what is asked for may not be there yet.
+function Names({ metrics }) {
+  const asked = params.value.get("name") || "loss";
+  const names = [...new Set(["loss", ...(metrics?.names || []).map((one) => one.name), asked])];
+  return html`<label class="field"><span>Shows</span><select value=${asked}
+    onChange=${(event) => set({ name: event.target.value === "loss" ? "" : event.target.value })}>
+    ${names.map((one) => html`<option value=${one}>${one}</option>`)}</select></label>`;
+}
+
 function Incidents({ run }) {
   if (!run.incidents.length) return null;
   return html`<h2>Incidents</h2><${Scroll}><table><thead><tr><th>When</th><th>Cause</th>
@@ -265,7 +296,8 @@ function Incidents({ run }) {
       <td>${one.cause}${one.node && html`<br /><code>${one.node}</code>`}</td>
       <td class="wide">${one.reason}</td><td class="number">${one.attempt}</td>
       <td class="number">${one.resumedAt
-        ? duration((Date.parse(one.resumedAt) - Date.parse(one.startedAt)) / 1000)
+        ? duration((Date.parse(one.resumedAt) - Date.parse(one.startedAt)) / 1000) +
+          (one.resumedBy === "start" ? " (started; no step told)" : "")
         : "not yet"}</td></tr>`)}</tbody></table><//>`;
 }
 

@@ -90,6 +90,7 @@ function Plan({ plan }) {
   const files = Object.values(plan.files);
   return html`<section aria-label="What it would do"><h2>What it would do</h2><dl class="facts">
       <${Fact} name="Price">${perHour(plan)}<//>
+      ${plan.listPrice && html`<${Fact} name="On AWS">${plan.listPrice.words}<//>`}
       <${Fact} name="Expected">${usd(plan.expectedUsd)}<//>
       <${Fact} name="At most">${usd(plan.mostUsd)}<//>
       <${Fact} name="Backend">${plan.backend || "the cluster is there"}<//>
@@ -108,6 +109,13 @@ function Plan({ plan }) {
         </tr>`)}</tbody></table><//>`}
     ${plan.operation && html`<details><summary>Request of ${plan.operation}</summary>
       <pre class="code" tabindex="0">${JSON.stringify(plan.request, null, 2)}</pre></details>`}
+    ${plan.environment?.length > 0 && html`<details><summary>Variables of the program
+        (${number(plan.environment.length)})</summary><${Scroll} label="Variables"><table>
+      <thead><tr><th>Name</th><th>Value</th><th>Set by</th></tr></thead><tbody>
+      ${plan.environment.map((one) => html`<tr><th scope="row"><code>${one.name}</code></th>
+        <td class="wide">${one.value != null && html`<code>${one.value}</code> `}
+          ${one.note && html`<span class="quiet">${one.note}</span>`}</td>
+        <td>${one.source}</td></tr>`)}</tbody></table><//></details>`}
     ${plan.batchScript && html`<details><summary>Batch script</summary>
       <pre class="code" tabindex="0">${plan.batchScript}</pre></details>`}</section>`;
 }

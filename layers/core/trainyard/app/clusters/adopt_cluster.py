@@ -102,8 +102,8 @@ def _next_step(ports: Ports, cluster: Cluster) -> str:
     if ports.runs.on_cluster(cluster.name) or ports.runs.unreadable_on(cluster.name):
         return next_step_of(ports, cluster)
     return (
-        "Export the runs with 'trainyard run export' (POST /v1/runs/{id}:export); or with --force "
-        "(force=true) leave what they made where it is, on the cluster's shared filesystem."
+        "Export the runs with 'trainyard run export RUN' (POST /v1/runs/{id}:export); or with "
+        "--force (force=true) leave what they made where it is, on the cluster's shared filesystem."
     )
 
 

@@ -186,8 +186,8 @@ def _words(name: str, cluster: Cluster) -> str:
         return f"must be '{cluster.name}', the cluster that is updated"
     if name == "labels":
         return (
-            "are changed one by one (trainyard cluster label, PATCH); give those that it has now, "
-            "or those it was made with"
+            f"are changed one by one (trainyard cluster label {cluster.name} KEY=VALUE, PATCH); "
+            "give those that it has now, or those it was made with"
         )
     if name == "capacity":
         return (

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from trainyard.app.clusters import buckets
 from trainyard.app.clusters.cluster_tries import in_its_first_way
 from trainyard.app.clusters.zones import check_zones
-from trainyard.app.filesystems import attach
+from trainyard.app.filesystems import attach, reached
 from trainyard.domain import names
 from trainyard.domain.errors import (
     ClusterExists,
@@ -53,6 +53,9 @@ def create_cluster(
         _check_theirs(ports, named)
         given, *others = [attach.attached(ports, one) for one in (named, *others)]
         warnings = [*attach.warnings(ports, named), *buckets.warnings(ports, named)]
+        if owner_run is None:  # of a run's own cluster its submission told
+            reached.check_reached(ports, named, "")
+            warnings += reached.warnings(ports, named)
         record = _record(ports, given, warnings, owner_run, idempotency_key)
         record = in_its_first_way(ports, record.changed(otherwise=others, created_by=by))
         try:

@@ -13,7 +13,7 @@ from trainyard.ports import Ports
 from trainyard_contracts.people import Person
 
 NEXT_STEP = (
-    "Wait for people's jobs to end and export the runs with 'trainyard run export' "
+    "Wait for people's jobs to end and export the runs with 'trainyard run export RUN' "
     "(POST /v1/runs/{id}:export); or with --force (force=true) give up the jobs and what was not "
     "exported."
 )

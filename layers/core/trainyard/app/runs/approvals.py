@@ -97,7 +97,7 @@ def decide_approval(
         if not approval.over and not is_waited_for(ports, approval):
             raise WrongState(
                 f"Approval {approval_id} is for {approval.subject}, which is over.",
-                next_step="Look at the run with trainyard run show.",
+                next_step=f"Look at the run with trainyard run show {approval.run_id}.",
             )
         if not approve:
             return approvals.denied(approval, vote)

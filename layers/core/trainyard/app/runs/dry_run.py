@@ -16,7 +16,7 @@ from trainyard.app.filesystems.attach import mounted
 from trainyard.app.filesystems.attach import warnings as filesystem_warnings
 from trainyard.app.runs.after import check_after
 from trainyard.app.runs.approvals import why_needed
-from trainyard.app.runs.budgets import hourly_of
+from trainyard.app.runs.budgets import hourly_of, part_of
 from trainyard.app.runs.inputs import check_inputs
 from trainyard.app.runs.start_from import check_start
 from trainyard.app.runs.submit_run import check_cluster
@@ -24,12 +24,14 @@ from trainyard.app.runs.uploads import check_code
 from trainyard.domain import names, recipes, results
 from trainyard.domain.capacity import all_ways
 from trainyard.domain.errors import UploadIncomplete
+from trainyard.domain.list_prices import ListPrice, list_price
 from trainyard.domain.records import Cluster
+from trainyard.domain.variables import Variable, variables
 from trainyard.ports import BackendRequest, Ports
 from trainyard_contracts.cluster_base import ClusterBase, Way
 from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.people import Person
-from trainyard_contracts.specs import RunSpec
+from trainyard_contracts.specs import JobSpec, RunSpec
 
 #: In the place of the id that a real run would get, in the names that a dry run shows.
 PLACEHOLDER = "run-00000000000000000000000000"
@@ -44,6 +46,7 @@ class PlannedWay:
     hourly_usd: float | None
     operation: str
     request: dict[str, Any]
+    files: dict[str, int]
     zones: list[str]
     cannot: list[str]
     warnings: list[str]
@@ -72,6 +75,10 @@ class DryRun:
     longest_seconds: int | None = None
     #: It is stopped before it costs more.
     budget_usd: float | None = None
+    #: What a run's program will find; empty of a cluster.
+    variables: list[Variable] = field(default_factory=list)
+    #: By a list that is shipped; None where the price above says it.
+    list_price: ListPrice | None = None
 
 
 def dry_run_run(ports: Ports, spec: RunSpec, *, by: Person | None = None) -> DryRun:
@@ -90,12 +97,14 @@ def dry_run_run(ports: Ports, spec: RunSpec, *, by: Person | None = None) -> Dry
     held = [f"It would wait for people: {why}"] if why is not None else []
     warnings = [*held, *results.warnings(spec), *_code_warnings(ports, spec)]
     if spec.cluster.spec is None:
-        return _on_its_cluster(ports, spec, script, warnings)
+        plan = _on_its_cluster(ports, spec, script, warnings)
+        return plan if existing is None else _with_its_cluster(ports, plan, spec, existing)
     plan = dry_run_cluster(
         ports,
         spec.cluster.spec,
         name=names.cluster_for_run(spec.cluster.spec.name, PLACEHOLDER),
         otherwise=spec.cluster.otherwise,
+        job=spec.job,
     )
     if spec.cluster.spec.nodes_come_with_jobs:
         script = None
@@ -106,6 +115,7 @@ def dry_run_run(ports: Ports, spec: RunSpec, *, by: Person | None = None) -> Dry
         expected_seconds=spec.limits.expected_seconds,
         longest_seconds=spec.limits.max_duration_seconds,
         budget_usd=_budget(spec),
+        variables=variables(spec, spec.cluster.spec),
     )
 
 
@@ -128,6 +138,23 @@ def _on_its_cluster(ports: Ports, spec: RunSpec, script: str | None, warnings: l
     )
 
 
+def _with_its_cluster(ports: Ports, plan: DryRun, spec: RunSpec, cluster: Cluster) -> DryRun:
+    return replace(
+        plan,
+        variables=variables(spec, cluster.spec),
+        list_price=_listed(ports, cluster.spec, plan.hourly_usd, part_of(spec, cluster.spec)),
+    )
+
+
+def _listed(
+    ports: Ports, spec: ClusterBase, hourly: float | None, part: float = 1.0
+) -> ListPrice | None:
+    backend = ports.backend(spec)
+    return list_price(
+        spec, ports.config.region, hourly, lambda type_: backend.product(type_).usage_type, part
+    )
+
+
 def _code_warnings(ports: Ports, spec: RunSpec) -> list[str]:
     """A directory need not be uploaded to see what the rest of the spec would do."""
     try:
@@ -144,10 +171,12 @@ def dry_run_cluster(
     *,
     name: str | None = None,
     otherwise: Sequence[ClusterSpec] = (),
+    job: JobSpec | None = None,
 ) -> DryRun:
     """The exact request of a cluster's creation, the files of its lifecycle bundle, its price."""
     if name is None:
         check_standing(spec)
+        reached.check_reached(ports, spec, "")
     check_spec(ports, spec)
     check_archive(ports, spec.archive, of=name or spec.name)
     named, *others = [
@@ -155,7 +184,7 @@ def dry_run_cluster(
     ]
     ways = all_ways(named, others)
     plans = [
-        _planned(ports, way.spec, way.words, first=not number)
+        _planned(ports, way, job, first=not number)
         for number, way in enumerate(ways or [Way(named, "", 0)])
     ]
     first, request = plans[0]
@@ -176,6 +205,7 @@ def dry_run_cluster(
         first.backend,
         first.zones,
         first.cannot,
+        list_price=_listed(ports, ways[0].spec if ways else named, first.hourly_usd),
     )
 
 
@@ -186,20 +216,21 @@ def _unpriced(way: PlannedWay) -> list[str]:
 
 
 def _planned(
-    ports: Ports, spec: ClusterBase, words: str, *, first: bool
+    ports: Ports, of: Way, job: JobSpec | None, *, first: bool
 ) -> tuple[PlannedWay, BackendRequest]:
     """Only the first way is judged by a backend that can: each takes as long as the API may."""
-    now = ports.clock.now()
+    spec, now = of.spec, ports.clock.now()
     record = Cluster.model_validate(
         {"name": spec.name, "spec": spec, "created_at": now, "updated_at": now}
     )
-    request = ports.backend(record).plan(record, tried=first)
+    request = ports.backend(record).plan(record, tried=first, job=job)
     way = PlannedWay(
-        words,
+        of.words,
         spec.backend,
         _price(ports, spec),
         request.operation,
         request.request,
+        dict(request.files),
         zones_of(ports, spec.subnets or ports.config.subnet_ids),
         list(spec.cannot()),
         list(request.warnings),

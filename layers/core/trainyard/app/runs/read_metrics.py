@@ -1,6 +1,7 @@
-"""A run's series: one per node of its cluster and one of its training.
+"""A run's series, thinned to what an answer holds.
 
-They are made of the stored heartbeats and thinned to what an answer holds.
+Those of its cluster's nodes and of its training are made of the stored heartbeats, the curve of
+what it reported under one name of what its agent keeps.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TypeVar
 
+from trainyard.app.runs.read_curves import Curve, read_curve
 from trainyard.ports import Ports
+from trainyard_contracts.curves import LOSS
 from trainyard_contracts.events import ClusterHeartbeat, NodeSample, RunSample
 
 #: Heartbeats read at most: a day of one a minute, of a small cluster.
@@ -37,10 +40,15 @@ class Metrics:
     run: list[tuple[datetime, RunSample]] = field(default_factory=list)
     thinned: bool = False
     node_count: int = 0
+    curve: Curve = field(default_factory=Curve)
 
 
-def read_metrics(ports: Ports, run_id: str, *, since_seconds: float = 3600) -> Metrics:
-    """The time before now, or before the run's end. Raises RunNotFound."""
+def read_metrics(
+    ports: Ports, run_id: str, *, since_seconds: float = 3600, name: str = LOSS
+) -> Metrics:
+    """Heartbeats of the time before now, or before the run's end, and all that it reported as
+    `name`. Raises RunNotFound.
+    """
     run = ports.runs.get(run_id)
     # A heartbeat's clock may be ahead of ours: of a run that goes on, all that there are count.
     until = run.finished_at if run.terminal else None
@@ -61,7 +69,13 @@ def read_metrics(ports: Ports, run_id: str, *, since_seconds: float = 3600) -> M
     nodes = _fitting(series, run.attempt.nodes if run.attempt else [])
     thinned = left_out or sum(map(len, nodes.values())) < sum(map(len, series.values()))
     points = _spread(trained, MOST_POINTS)
-    return Metrics(nodes, points, thinned or len(points) < len(trained), len(series))
+    return Metrics(
+        nodes,
+        points,
+        thinned or len(points) < len(trained),
+        len(series),
+        read_curve(ports, run, name, trained),
+    )
 
 
 def _beats(

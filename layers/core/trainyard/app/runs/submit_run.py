@@ -39,7 +39,7 @@ from trainyard.ports import Ports
 from trainyard_contracts import places
 from trainyard_contracts.cluster_base import ClusterBase
 from trainyard_contracts.people import Person
-from trainyard_contracts.specs import RunSpec
+from trainyard_contracts.specs import JobSpec, RunSpec
 
 
 def submit_run(
@@ -203,7 +203,7 @@ def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
             check_archive(ports, one.archive, prefix=prefix)
             mounted(ports, one, prefix)
             check_reached(ports, one, prefix)
-            _check_job(ports, one, prefix)
+            _check_job(ports, one, prefix, spec.job)
         check_budget(ports, spec, None)
         check_shared(ports, spec, None)
         return None
@@ -233,7 +233,7 @@ def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
     return cluster
 
 
-def _check_job(ports: Ports, spec: ClusterBase, prefix: str) -> None:
+def _check_job(ports: Ports, spec: ClusterBase, prefix: str, job: JobSpec) -> None:
     """Refuse what no job can be made of, in whatever way; of a cluster its creation shows it."""
     if not spec.nodes_come_with_jobs:
         return
@@ -243,10 +243,16 @@ def _check_job(ports: Ports, spec: ClusterBase, prefix: str) -> None:
             {"name": one.name, "spec": one, "created_at": now, "updated_at": now}
         )
         try:
-            ports.backend(record).plan(record, tried=False)
+            ports.backend(record).plan(record, tried=False, job=job)
         except InvalidRequest as refused:
-            fields = [FieldError(f"{prefix}{e.field}", e.message) for e in refused.errors]
-            raise InvalidRequest(f"{prefix}{refused.detail}", errors=fields) from None
+            fields = [FieldError(_asked_at(e.field, prefix), e.message) for e in refused.errors]
+            words = _asked_at(refused.detail, prefix)
+            raise InvalidRequest(words, errors=fields) from None
+
+
+def _asked_at(field: str, prefix: str) -> str:
+    """Where a person wrote what a backend calls so: its own part of the spec, or the job."""
+    return f"{'job.' if field.startswith('hyperparameters') else prefix}{field}"
 
 
 def _check_fit(cluster: Cluster, spec: RunSpec) -> None:

@@ -75,7 +75,8 @@ def _check_room(ports: Ports) -> None:
     if len(ports.team_budgets.active()) >= MOST_BUDGETS:
         raise WrongState(
             f"There are {MOST_BUDGETS} budgets already, as many as there may be.",
-            next_step="Remove one that nobody needs: trainyard budget ls, trainyard budget rm.",
+            next_step="Remove one that nobody needs: trainyard budget ls names them, and "
+            "trainyard budget rm BUDGET removes one.",
         )
 
 

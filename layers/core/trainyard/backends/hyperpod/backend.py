@@ -35,6 +35,7 @@ from trainyard.ports import (
     Roles,
 )
 from trainyard_contracts import places
+from trainyard_contracts.specs import JobSpec
 
 NAME = "hyperpod"
 _PAGE = 100
@@ -87,7 +88,9 @@ class HyperPod:
     def adoptions(self) -> HyperPodAdoptions:
         return self._adoptions
 
-    def plan(self, cluster: Cluster, *, tried: bool = True) -> BackendRequest:
+    def plan(
+        self, cluster: Cluster, *, tried: bool = True, job: JobSpec | None = None
+    ) -> BackendRequest:
         generated = requests.generated_files(cluster, self._settings)
         files = sizes(self._sources, generated, lifecycle_prefix(cluster))
         return BackendRequest(

@@ -28,7 +28,7 @@ from trainyard.backends.parallelcluster.nodes import head_of, node_of
 from trainyard.backends.parallelcluster.prices import product
 from trainyard.backends.parallelcluster.refusals import NO_STACK, Gone, Invalid, wrong_version
 from trainyard.backends.parallelcluster.spot import read_warning
-from trainyard.backends.parallelcluster.states import cluster_status
+from trainyard.backends.parallelcluster.states import PROTECTED, cluster_status
 from trainyard.backends.parallelcluster.subscription import GROUPS, Subscriptions, stack_of
 from trainyard.domain import errors, names
 from trainyard.domain.records import Cluster, ClusterNode
@@ -45,6 +45,7 @@ from trainyard.ports import (
     Remains,
 )
 from trainyard_contracts import packed, places
+from trainyard_contracts.specs import JobSpec
 
 NAME = "parallelcluster"
 #: Of the envelope of a line of CloudWatch Logs.
@@ -57,7 +58,7 @@ _NO_API = (
 )
 _NO_REBOOT = (
     "ParallelCluster takes a node that is rebooted for broken and replaces it; ask for a "
-    "replacement instead (trainyard node replace)"
+    "replacement instead (trainyard node replace CLUSTER NODE)"
 )
 _OTHER_RECORD = (
     "that was made for another record of this stack. Choose another name. If that record was lost, "
@@ -105,7 +106,9 @@ class ParallelCluster:
     def changes(self) -> ClusterChanges:
         return ClusterChanges(lambda: self._api, self._with.blobs, self._settings)
 
-    def plan(self, cluster: Cluster, *, tried: bool = True) -> BackendRequest:
+    def plan(
+        self, cluster: Cluster, *, tried: bool = True, job: JobSpec | None = None
+    ) -> BackendRequest:
         making = making_of(cluster, self._settings)
         request = {
             "clusterName": cluster.name,
@@ -153,8 +156,10 @@ class ParallelCluster:
         return None if known is None else self._seen(known)
 
     def event_reason(self, name: str, event_id: str) -> str:
-        """The events say it themselves."""
-        return ""
+        """The events say it themselves, but for what became of the fleet."""
+        known = self._description(name) if event_id == events.BOOT_FAILED else None
+        protected = known is not None and known.compute_fleet_status == PROTECTED
+        return events.PROTECTED_MODE if protected else ""
 
     def nodes(self, cluster: Cluster) -> list[ClusterNode]:
         try:

@@ -25,23 +25,34 @@ _STACK = re.compile(r"^arn:[a-z-]+:cloudformation:[a-z0-9-]+:[0-9]{12}:stack/([^
 _NESTED = re.compile(r"^.+-[A-Za-z0-9]+-[A-Z0-9]{12,13}$")
 #: Of a script of a node, ours or the user's.
 SCRIPT_FAILED = "custom-action-error"
+#: Of nodes that did not boot: so many in one queue, and ParallelCluster switches it off.
+BOOT_FAILED = "protected-mode-error-count"
 #: Kinds of clustermgtd's events that say that nodes are lacking, in words for a person.
 #: (cluster_event_publisher.py of aws-parallelcluster-node.)
 TROUBLES: Mapping[str, str] = {
     "node-launch-failure-count": "nodes could not be started",
-    "protected-mode-error-count": "nodes failed to boot",
+    BOOT_FAILED: "nodes failed to boot",
     "nodes-failing-health-check-count": "nodes fail a health check",
     "node-not-responding-down-count": "nodes do not answer and were set down",
     "invalid-backing-instance-count": "nodes have no instance behind them",
     SCRIPT_FAILED: "a script of OnNodeConfigured failed",
 }
-#: Failure types of a launch: why EC2 gave no node.
+#: Failure types: why EC2 gave no node, and why one did not boot.
 _CAUSES: Mapping[str, str] = {
     "ice-failures": "EC2 has no capacity",
     "vcpu-limit-failures": "the account's limit of vCPUs is reached",
     "volume-limit-failures": "the account's limit of volumes is reached",
     "iam-policy-errors": "the head node's role may not start them",
+    "static-replacement-timeout-error": "they were not up in time",
+    "dynamic-resume-timeout-error": "they were not up in time",
+    "other-bootstrap-error": "they ended or broke while they were set up",
 }
+#: What the fleet's state says after such a failure, if it does.
+PROTECTED_MODE = (
+    "the fleet is in protected mode now: queues whose nodes did not boot are switched off. Mend "
+    "the cause, then stop the fleet and start it again (trainyard cluster stop, trainyard cluster "
+    "start)"
+)
 _SHOWN = 10
 
 
@@ -116,7 +127,19 @@ def _sentence(kind: str, line: Mapping[str, Any], detail: Mapping[str, Any]) -> 
     why = _CAUSES.get(_failure(detail)) or _failure(detail) or str(line.get("message") or "")
     names = _names(detail)
     nodes = f" ({', '.join(names[:_SHOWN])}{', ...' if len(names) > _SHOWN else ''})"
-    return f"{what}{nodes if names else ''}{f': {why}' if why else ''}."[:1000]
+    said = f"{what}{nodes if names else ''}{f': {why}' if why else ''}."
+    return f"{said}{_follows(detail) if kind == BOOT_FAILED else ''}"[:1000]
+
+
+def _follows(detail: Mapping[str, Any]) -> str:
+    """clustermgtd counts them by queue, anew after each node that boots; protected_failure_count
+    is 10.
+    """
+    queues = " or ".join(f"'{queue}'" for queue in _partitions(detail))
+    return (
+        f" Ten of these without a node that boots switch queue{f' {queues}' if queues else ''} off "
+        "(ParallelCluster's protected mode); other queues still serve."
+    )
 
 
 def _partitions(detail: Mapping[str, Any]) -> list[str]:

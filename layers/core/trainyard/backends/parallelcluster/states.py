@@ -49,13 +49,15 @@ STACKS: Mapping[str, BackendStatus] = {
     "UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS": BackendStatus.CHANGING,
     "UPDATE_ROLLBACK_COMPLETE": BackendStatus.IN_SERVICE,
 }
+#: Of a fleet.
+PROTECTED = "PROTECTED"
 #: ComputeFleetStatus there: whether jobs can get nodes.
 FLEETS: Mapping[str, BackendStatus] = {
     "START_REQUESTED": BackendStatus.CHANGING,
     "STARTING": BackendStatus.CHANGING,
     "RUNNING": BackendStatus.IN_SERVICE,
     # Queues whose nodes failed to boot ten times are inactive; the others serve jobs.
-    "PROTECTED": BackendStatus.IN_SERVICE,
+    PROTECTED: BackendStatus.IN_SERVICE,
     "STOP_REQUESTED": BackendStatus.CHANGING,
     "STOPPING": BackendStatus.CHANGING,
     "STOPPED": BackendStatus.CHANGING,

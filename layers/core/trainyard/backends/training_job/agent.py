@@ -99,7 +99,8 @@ class JobAgent:
         if self.blobs.head(key) is None:
             self.blobs.put(key, archive.body)
         source = f"s3://{self.deployment.bucket}/{key}"
-        order = Order(given.run, given.attempt, given.bundle, given.sha256, source)
+        asked = bundle.hyperparameters or {}
+        order = Order(given.run, given.attempt, given.bundle, given.sha256, source, asked)
         try:
             self.jobs.create(
                 create_training_job_request(intent_of(cluster, self.deployment, order))

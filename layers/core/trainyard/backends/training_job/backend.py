@@ -34,6 +34,7 @@ from trainyard.ports import (
     Roles,
 )
 from trainyard_contracts import places
+from trainyard_contracts.specs import JobSpec
 
 NAME = "training-job"
 #: In a plan, what is known once a run is submitted.
@@ -62,7 +63,9 @@ class TrainingJobs:
         """There is nothing between jobs that could be changed."""
         return None
 
-    def plan(self, cluster: Cluster, *, tried: bool = True) -> BackendRequest:
+    def plan(
+        self, cluster: Cluster, *, tried: bool = True, job: JobSpec | None = None
+    ) -> BackendRequest:
         """The request of a run's first job; the ids of run and bundle are not known yet."""
         run_id = cluster.owner_run or _UNKNOWN_RUN
         runs = places.runs_prefix(cluster.name)
@@ -70,7 +73,8 @@ class TrainingJobs:
         archive = self._agent.source()
         key = self._deployment.source_key(cluster, archive.name)
         source = f"s3://{self._deployment.bucket}/{key}"
-        order = Order(run_id, 1, bundle, _UNKNOWN_SHA256, source)
+        asked = (job.hyperparameters if job is not None else None) or {}
+        order = Order(run_id, 1, bundle, _UNKNOWN_SHA256, source, asked)
         request = create_training_job_request(intent_of(cluster, self._deployment, order))
         told = warnings.warnings(own(cluster))
         return BackendRequest("CreateTrainingJob", request, {key: len(archive.body)}, told)

@@ -5,13 +5,13 @@ Every value is JSON, so a string has quotes of its own.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from pydantic import JsonValue
 
 from trainyard.backends.training_job.intent import Intent
+from trainyard_contracts.hyperparameters import encoded as of_value
 from trainyard_contracts.training_job_launch import Distribution
 
 #: Where the container finds the program when it may not reach S3.
@@ -27,7 +27,7 @@ def hyperparameters(intent: Intent) -> dict[str, str]:
 
 
 def encoded(values: Mapping[str, Any]) -> dict[str, str]:
-    return {name: json.dumps(value) for name, value in values.items()}
+    return {name: of_value(value) for name, value in values.items()}
 
 
 def own(intent: Intent) -> dict[str, Any]:

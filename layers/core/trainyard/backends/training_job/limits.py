@@ -12,13 +12,9 @@ from trainyard.backends.training_job.environment import environment
 from trainyard.backends.training_job.hyperparameters import encoded, own
 from trainyard.backends.training_job.intent import Intent
 from trainyard.domain.errors import FieldError, InvalidRequest
-from trainyard_contracts.training_job_launch import LONGEST_VALUE
+from trainyard_contracts.hyperparameters import LONGEST_NAME, LONGEST_VALUE, MOST_HYPERPARAMETERS
 from trainyard_contracts.training_job_words import PLAIN, ROLE_ARN_PATTERN, S3_URI_PATTERN
 
-#: Hyperparameters of a training job, Trainyard's own among them.
-MOST_HYPERPARAMETERS = 100
-#: Characters of a hyperparameter's name.
-LONGEST_NAME = 256
 #: Environment variables of a training job, Trainyard's own among them.
 MOST_VARIABLES = 100
 #: Characters of a variable's name, and of its value.

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
 
 from trainyard.backends.training_job.deployment import JobDeployment
 from trainyard.backends.training_job.intent import Intent, Program
@@ -22,6 +25,8 @@ class Order:
     bundle_uri: str
     bundle_sha256: str
     source_uri: str
+    #: The user's; the program gets them from the container.
+    hyperparameters: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
 def intent_of(cluster: Cluster, deployment: JobDeployment, order: Order) -> Intent:
@@ -37,6 +42,7 @@ def intent_of(cluster: Cluster, deployment: JobDeployment, order: Order) -> Inte
         region=deployment.region,
         role_arn=deployment.role_arn(cluster),
         output_uri=f"{data}{places.ATTEMPTS}/",
+        hyperparameters=order.hyperparameters,
         environment=_variables(cluster, deployment, order, data),
         tags=tags(cluster, deployment.stage, order.run_id),
     )

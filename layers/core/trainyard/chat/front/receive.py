@@ -14,12 +14,13 @@ from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
 from trainyard.chat.front.aws_call import AwsCalls, CallFailed
+from trainyard.chat.front.mistakes import mistakes
 from trainyard.chat.front.signature import holds, stale
 
 _LOG = logging.getLogger(__name__)
 #: Its rule calls the worker; the role of nodes may send events of `trainyard.agent` alone.
 SOURCE, TYPED, CLICKED = "trainyard.slack", "SlackCommand", "SlackClick"
-SENT = "SlackForm"
+SENT, OPENED = "SlackForm", "SlackHome"
 #: A secret that was read is believed so long; one that does not fit is read again after a while.
 KEPT_SECONDS, DOUBTED_SECONDS = 300.0, 10.0
 #: A command that is longer is cut, and then not understood.
@@ -28,6 +29,8 @@ MOST_TEXT = 2000
 REQUIRED = ("team_id", "user_id", "command", "response_url")
 #: What a form's fields hold in all; an event has 256 KB.
 MOST_FORM = 20_000
+#: A challenge of Slack's that is longer is none.
+MOST_CHALLENGE = 500
 #: How the ids of our buttons and forms begin.
 OURS = "trainyard."
 NOT_QUEUED = "Trainyard could not take the command in just now. Please type it once more."
@@ -70,10 +73,35 @@ class Front:
             return _answer(503, "The signing secret cannot be read.")
         if refusal:
             return _answer(401, refusal)
+        if headers.get("content-type", "").startswith("application/json"):
+            return self._take_event(body)
         form = dict(parse_qsl(body.decode(errors="replace")))
         if "payload" in form:
             return self._take_click(form["payload"], body)
         return self._take(form, body)
+
+    def _take_event(self, body: bytes) -> dict[str, Any]:
+        """Anything but a home that is opened is acknowledged, and nothing follows."""
+        try:
+            given = json.loads(body)
+            if given["type"] == "url_verification":
+                return _answer(200, str(given["challenge"])[:MOST_CHALLENGE])
+            detail = self._home(given, body) if given["type"] == "event_callback" else None
+        except (ValueError, LookupError, TypeError, AttributeError):
+            return _answer(400, "The body must be JSON as Slack sends events.")
+        return self._pass_on(OPENED, detail)
+
+    def _home(self, given: dict[str, Any], body: bytes) -> dict[str, Any] | None:
+        """Raises what an event of another form leads to."""
+        event = given["event"]
+        if event["type"] != "app_home_opened" or event.get("tab") != "home":
+            return None
+        return {
+            **self._once(str(given["event_id"]), body),
+            "at": int(given["event_time"]),
+            "team": str(given["team_id"]),
+            "user": str(event["user"]),
+        }
 
     def _take_click(self, payload: str, body: bytes) -> dict[str, Any]:
         """Anything but a button or a form of ours is acknowledged, and nothing follows."""
@@ -83,12 +111,20 @@ class Front:
             detail = self._form(given, body) if kind == SENT else self._click(given, body)
         except (ValueError, LookupError, TypeError, AttributeError):
             return _answer(400, "The field payload must be JSON as Slack sends interactions.")
+        if kind == SENT and detail is not None:
+            wrong = mistakes(detail["form"], json.loads(detail["values"]))
+            if wrong:
+                return _said({"response_action": "errors", "errors": wrong})
+        return self._pass_on(kind, detail)
+
+    def _pass_on(self, kind: str, detail: dict[str, Any] | None) -> dict[str, Any]:
+        """Of what is not queued Slack marks the button, or sends the event once more."""
         if detail is None:
             return _answer(200)
         try:
             self._queue(kind, detail)
-        except CallFailed as failed:  # Slack marks the button, and the person clicks again
-            _LOG.error("a click is not queued: %s", failed)
+        except CallFailed as failed:
+            _LOG.error("%s is not queued: %s", kind, failed)
             return _answer(503, NOT_QUEUED)
         return _answer(200)
 
@@ -105,7 +141,8 @@ class Front:
             "user": str(payload["user"]["id"]),
             "action": str(action["action_id"]),
             "value": str(action["value"])[:MOST_TEXT],
-            "responseUrl": str(payload["response_url"]),
+            "trigger": str(payload.get("trigger_id") or "")[:MOST_TEXT],
+            **_place(payload),
         }
 
     def _form(self, payload: dict[str, Any], body: bytes) -> dict[str, Any] | None:
@@ -137,7 +174,7 @@ class Front:
             self._queue(TYPED, self._detail(form, body))
         except CallFailed as failed:
             _LOG.error("a command is not queued: %s", failed)
-            return _said(NOT_QUEUED)
+            return _said({"response_type": "ephemeral", "text": NOT_QUEUED})
         return _answer(200)
 
     def _refusal(self, headers: Mapping[str, str], body: bytes) -> str:
@@ -207,7 +244,15 @@ def _answer(status: int, message: str = "") -> dict[str, Any]:
     return {"statusCode": status, "headers": headers, "body": message}
 
 
-def _said(text: str) -> dict[str, Any]:
+def _said(content: Mapping[str, Any]) -> dict[str, Any]:
     """An answer that only the person who typed sees."""
-    body = json.dumps({"response_type": "ephemeral", "text": text})
-    return {"statusCode": 200, "headers": {"content-type": "application/json"}, "body": body}
+    headers = {"content-type": "application/json"}
+    return {"statusCode": 200, "headers": headers, "body": json.dumps(content)}
+
+
+def _place(payload: Mapping[str, Any]) -> dict[str, str]:
+    """Where the answer to a click goes: a home has no response_url."""
+    view = payload.get("view")
+    if isinstance(view, dict) and view["type"] == "home":
+        return {"place": "home"}
+    return {"responseUrl": str(payload["response_url"])}

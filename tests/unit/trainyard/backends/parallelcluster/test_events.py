@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from trainyard.backends.parallelcluster.events import TROUBLES, read_event, read_line
+from trainyard.backends.parallelcluster.events import (
+    PROTECTED_MODE,
+    TROUBLES,
+    read_event,
+    read_line,
+)
+from trainyard.domain.capacity import Refusal, classify
 from trainyard.domain.facts import ClusterEvent, ClusterState, LifecycleFailed
 from trainyard.ports import BackendEvent
 
@@ -125,6 +131,36 @@ def test_nodes_that_ec2_did_not_give_are_told_with_its_codes() -> None:
 def test_the_same_line_is_the_same_fact_and_another_failure_is_another() -> None:
     other = {**NO_CAPACITY, "detail": {"failure-type": "vcpu-limit-failures", "count": 1}}
     assert told(NO_CAPACITY).id == told(NO_CAPACITY).id != told(other).id
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("static-replacement-timeout-error", "they were not up in time"),
+        ("dynamic-resume-timeout-error", "they were not up in time"),
+        ("other-bootstrap-error", "they ended or broke while they were set up"),
+        ("a-newer-one", "a-newer-one"),
+    ],
+)
+def test_protected_mode_is_named_with_its_queue_and_its_cause(kind: str, words: str) -> None:
+    nodes = [{"name": "broken-st-nodes-1"}, {"name": "broken-st-nodes-2"}]
+    given = {"failure-type": kind, "count": 2, "nodes": nodes}
+    fact = told(line("protected-mode-error-count", **given))
+    assert fact.description == (
+        f"2 nodes failed to boot (broken-st-nodes-1, broken-st-nodes-2): {words}. Ten of these "
+        "without a node that boots switch queue 'broken' off (ParallelCluster's protected mode); "
+        "other queues still serve."
+    )
+    assert fact.partitions == ["broken"]
+
+
+def test_without_names_protected_mode_is_of_some_queue() -> None:
+    fact = told(line("protected-mode-error-count", count=1))
+    assert "switch queue off (ParallelCluster's protected mode)" in fact.description
+
+
+def test_no_word_of_protected_mode_is_taken_for_a_lack_of_capacity_or_of_rights() -> None:
+    assert classify(PROTECTED_MODE) == Refusal.UNKNOWN
 
 
 def test_nodes_are_named_up_to_ten() -> None:

@@ -11,6 +11,7 @@ from tests.support.training_jobs import PROGRAM, intent, spec
 from trainyard.backends.training_job import limits
 from trainyard.backends.training_job.intent import Program
 from trainyard.domain.errors import InvalidRequest
+from trainyard_contracts import hyperparameters
 
 SOURCE = PROGRAM.source_uri
 TORCHRUN = {"distribution": {"kind": "torchrun"}}
@@ -88,9 +89,9 @@ def test_the_numbers_are_those_of_the_service_model() -> None:
     def most(shape: str) -> int:
         return int(model.shape_for(shape).metadata["max"])
 
-    assert most("HyperParameters") == limits.MOST_HYPERPARAMETERS
-    assert most("HyperParameterKey") == limits.LONGEST_NAME
-    assert most("HyperParameterValue") == limits.LONGEST_VALUE
+    assert most("HyperParameters") == hyperparameters.MOST_HYPERPARAMETERS
+    assert most("HyperParameterKey") == hyperparameters.LONGEST_NAME
+    assert most("HyperParameterValue") == hyperparameters.LONGEST_VALUE
     assert most("TrainingEnvironmentMap") == limits.MOST_VARIABLES
     assert most("TrainingEnvironmentKey") == limits.LONGEST_VARIABLE
     assert most("TrainingEnvironmentValue") == limits.LONGEST_VARIABLE

@@ -8,13 +8,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
 import pytest
-from tests.support.slack import FIELDS, SECRET, TEAM, USER, click, command, signed, submission
+from tests.support.slack import (
+    FIELDS,
+    SECRET,
+    TEAM,
+    USER,
+    click,
+    command,
+    happening,
+    signed,
+    submission,
+)
 
 from trainyard.chat.front.aws_call import CallFailed
 from trainyard.chat.front.receive import NOT_QUEUED, Front
-from trainyard.chat.requests import FORM, SlackClick, SlackCommand, SlackForm
+from trainyard.chat.requests import FORM, SlackClick, SlackCommand, SlackForm, SlackHome
 
 NOW = 1_796_000_000.0
 
@@ -261,3 +272,116 @@ def test_without_its_secret_nothing_is_taken() -> None:
     aws = Aws(broken={"GetSecretValue"})
     assert aws.front.handle(sent(command()))["statusCode"] == 503
     assert aws.events == []
+
+
+def happened(body: bytes) -> dict[str, Any]:
+    return event(body, signed(body, NOW, kind="application/json"))
+
+
+@pytest.mark.parametrize("kind", ["application/json", "application/json; charset=utf-8"])
+def test_a_home_that_is_opened_is_queued_with_its_own_time(kind: str) -> None:
+    aws, body = Aws(), happening(event_time=int(NOW) - 40)
+    answer = aws.front.handle(event(body, signed(body, NOW, kind=kind)))
+    assert (answer["statusCode"], answer["body"]) == (200, "")
+    (entry,) = aws.events
+    assert (entry["Source"], entry["DetailType"]) == ("trainyard.slack", "SlackHome")
+    opened = SlackHome.of({"detail": json.loads(entry["Detail"])})
+    assert (opened.team, opened.user, opened.place) == (TEAM, USER, "home")
+    assert opened.at.timestamp() == NOW - 40
+
+
+def test_an_event_that_slack_sends_again_has_the_same_id_and_another_event_another() -> None:
+    aws = Aws()
+    front = aws.front
+    for body in (happening(), happening(event_context="x"), happening(event_id="Ev2")):
+        front.handle(happened(body))
+    first, again, other = (json.loads(entry["Detail"])["id"] for entry in aws.events)
+    assert first == again
+    assert first != other
+
+
+def test_slack_looks_whether_the_address_is_ours() -> None:
+    aws, body = Aws(), json.dumps({"type": "url_verification", "challenge": "3eZbrw1aB"}).encode()
+    answer = aws.front.handle(happened(body))
+    assert (answer["statusCode"], answer["body"]) == (200, "3eZbrw1aB")
+    assert answer["headers"]["content-type"].startswith("text/plain")
+    assert aws.events == []
+    forged = event(body, signed(body, NOW, "another secret", kind="application/json"))
+    assert aws.front.handle(forged)["statusCode"] == 401
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        happening({"type": "app_home_opened", "user": USER, "tab": "messages"}),
+        happening({"type": "app_uninstalled"}),
+        happening({"type": "message", "text": "hello"}),
+        happening(type="app_rate_limited"),
+    ],
+)
+def test_an_event_that_is_nothing_to_us_is_acknowledged_and_dropped(body: bytes) -> None:
+    aws = Aws()
+    assert aws.front.handle(happened(body))["statusCode"] == 200
+    assert aws.events == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{",
+        b"null",
+        b'{"type": "url_verification"}',
+        happening(event=None, event_id="x", event_time="soon"),
+        happening(team_id=None, event_time=None),
+        json.dumps({"type": "event_callback", "event": []}).encode(),
+    ],
+)
+def test_an_event_of_another_form_is_refused(body: bytes) -> None:
+    aws = Aws()
+    answer = aws.front.handle(happened(body))
+    assert answer["statusCode"] == 400
+    assert "as Slack sends events" in answer["body"]
+    assert aws.events == []
+
+
+def test_a_replayed_and_a_forged_event_are_refused_and_one_that_the_bus_lost_comes_again() -> None:
+    aws, body = Aws(), happening()
+    old = event(body, signed(body, NOW - 301, kind="application/json"))
+    forged = event(body, signed(body, NOW, "another secret", kind="application/json"))
+    for one in (old, forged):
+        assert aws.front.handle(one)["statusCode"] == 401
+    assert aws.events == []
+    assert Aws(broken={"PutEvents"}).front.handle(happened(body))["statusCode"] == 503
+
+
+def test_a_click_in_a_home_has_no_response_url() -> None:
+    aws = Aws()
+    view = {"id": "V1", "type": "home", "blocks": []}
+    given = json.loads(dict(parse_qsl(click(BUTTON, view=view).decode()))["payload"])
+    del given["response_url"]
+    body = urlencode({"payload": json.dumps(given)}).encode()
+    assert aws.front.handle(sent(body))["statusCode"] == 200
+    (entry,) = aws.events
+    clicked = SlackClick.of({"detail": json.loads(entry["Detail"])})
+    assert (clicked.place, clicked.response_url) == ("home", "")
+    assert clicked.trigger == given["trigger_id"]
+
+
+def test_what_is_wrong_in_a_form_is_said_in_the_form_and_queued_when_it_is_right() -> None:
+    aws = Aws()
+    answer = aws.front.handle(sent(submission(VIEW, {"name": "a_b", "nodes": "two", "hours": "1"})))
+    assert answer["statusCode"] == 200
+    assert answer["headers"]["content-type"] == "application/json"
+    assert json.loads(answer["body"]) == {
+        "response_action": "errors",
+        "errors": {
+            "name": "Must be letters, digits and inner hyphens, 1 to 63 of them (no underscore).",
+            "nodes": "Must be a whole number, such as 2.",
+        },
+    }
+    assert aws.events == []
+    right = submission(VIEW, {"name": "a-b", "nodes": " 2 ", "hours": "1"})
+    assert aws.front.handle(sent(right))["body"] == ""
+    assert len(aws.events) == 1

@@ -88,8 +88,15 @@ def save(ports: Ports, run: Run, decision: Decision) -> Run:
 
 
 def resumed(before: Run, after: Run) -> Iterator[tuple[float, Incident]]:
-    """The incidents that this decision closed, with the seconds from fault to first step."""
-    open_before = {one.fact_id for one in before.incidents if one.resumed_at is None}
+    """The incidents that a step closed by this decision, with the seconds from fault to step.
+
+    Without a step nobody knows how long a recovery took.
+    """
+    known = {one.fact_id for one in before.incidents if not _stepped_on(one)}
     for one in after.incidents:
-        if one.fact_id in open_before and one.resumed_at is not None:
+        if one.fact_id in known and _stepped_on(one) and one.resumed_at is not None:
             yield max(0.0, (one.resumed_at - one.started_at).total_seconds()), one
+
+
+def _stepped_on(incident: Incident) -> bool:
+    return incident.resumed_at is not None and incident.resumed_by == "step"

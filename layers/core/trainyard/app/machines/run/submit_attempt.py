@@ -83,7 +83,7 @@ _REPEATED: Mapping[str, type[RetryableError]] = {
 _NEWER = {
     "code": "job.workdir",
     "needs": "inputs, checkpoint.watch, checkpoint.startFrom, progress, job.image, "
-    "export.everySeconds",
+    "export.everySeconds, job.hyperparameters",
 }
 _STATES: Mapping[type[RetryableError], str] = {
     BundleChanged: "was refused",
