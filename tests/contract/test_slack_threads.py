@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from tests.support.memory import World
@@ -12,7 +12,7 @@ from trainyard.aws.slack_threads import KEPT, TableThreads
 from trainyard.aws.table import Table
 from trainyard.chat.threads import Threads
 from trainyard.domain.errors import ConflictError
-from trainyard.domain.thread_records import SlackPause, ThreadReply
+from trainyard.domain.thread_records import SlackDigest, SlackPause, ThreadReply
 
 CHANNEL = "C0123ABCDEF"
 
@@ -23,7 +23,9 @@ def world() -> World:
 
 
 @pytest.fixture(params=["memory", "dynamodb"])
-def threads(request: pytest.FixtureRequest, table: Table, world: World) -> Threads:
+def threads(
+    request: pytest.FixtureRequest, table: Table, world: World
+) -> MemoryThreads | TableThreads:
     if request.param == "memory":
         return MemoryThreads(world=world)
     return TableThreads(table, world.clock)
@@ -93,3 +95,16 @@ def test_a_pause_is_kept(threads: Threads, world: World) -> None:
     pause = SlackPause(until=world.clock.now() + timedelta(hours=1), trouble="is_archived")
     threads.put_pause(pause)
     assert threads.pause() == pause
+
+
+def test_a_digest_is_written_by_one_of_two(threads: MemoryThreads | TableThreads) -> None:
+    assert threads.digest() is None
+    at = datetime(2026, 11, 29, 8, tzinfo=timezone.utc)
+    first = threads.put_digest(SlackDigest(day="2026-11-29", since=at))
+    with pytest.raises(ConflictError):
+        threads.put_digest(SlackDigest(day="2026-11-29", since=at))
+    second = threads.put_digest(first.changed(day="2026-11-30"))
+    with pytest.raises(ConflictError):
+        threads.put_digest(first.changed(day="2026-12-01"))
+    assert threads.digest() == second
+    assert (second.day, second.since, second.version) == ("2026-11-30", at, 2)

@@ -318,6 +318,8 @@ def test_every_parameter_has_a_default_and_a_description() -> None:
         "SlackPeopleArn",
         "SlackHooks",
         "SlackChannel",
+        "SlackDigestHour",
+        "SlackDigestZone",
         "SlackBotTokenArn",
         "SlackApi",
     }
@@ -343,6 +345,8 @@ def test_every_parameter_has_a_default_and_a_description() -> None:
             ["slack", "arn:aws:ssm:eu-west-1:111122223333:parameter/slack"],
         ),
         ("SlackChannel", ["", "C0123ABCDEF", "G0123ABCDEF"], ["#runs", "runs", "U0123ABCDEF"]),
+        ("SlackDigestHour", ["", "0", "8", "23"], ["24", "08", "-1", "8:00", "noon"]),
+        ("SlackDigestZone", ["UTC", "Europe/Berlin", "Etc/GMT+5"], ["", "Europe/", "a b", "../x"]),
         ("SlackApi", ["https://slack.com/api/"], ["", "https://slack.com/api", "ftp://x/"]),
         ("SlackHooks", ["https://hooks.slack.com/"], ["", "https://hooks.slack.com", "ftp://x/"]),
     ],

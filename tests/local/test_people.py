@@ -10,6 +10,7 @@ import os
 import stat
 import time
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,9 @@ from tests.support.slack_chat import buttons_of, words
 from tests.support.spec_parts import cluster_spec
 from tests.support.system import ENDED, eventually, light_job
 
+from trainyard.aws.clock import SystemClock
+from trainyard.aws.slack_threads import TableThreads
+from trainyard.aws.table import Table
 from trainyard_cli.problems import ApiProblem, Refused
 from trainyard_local import control, people
 from trainyard_local.slack.server import listening
@@ -54,6 +58,8 @@ PARAMETERS = {
     "SlackPeopleArn": f"{_SECRET}slack-people",
     "SlackBotTokenArn": f"{_SECRET}slack-token",
     "SlackChannel": "C0123ABCDEF",
+    "SlackDigestHour": "0",
+    "SlackDigestZone": "Europe/Berlin",
 }
 TOKEN = "xoxb-1-2-abc"
 
@@ -446,6 +452,12 @@ def test_in_slack_a_person_asks_as_who_the_list_says_and_nobody_else_reads_anyth
     (parent,) = shown(state_dir, space, "asked: Cancelled")
     (end,) = shown(state_dir, space, "asked was cancelled")
     assert end["thread_ts"] == parent["ts"]
+    yesterday_was_the_last(state_dir)
+    for _ in range(2):
+        (digest,) = shown(state_dir, space, "What happened")
+    assert "1 cancelled" in words(digest)
+    assert "Spent by those that ended" in words(digest)
+    assert "1 cancelled" in typed(state_dir, slack, "digest")
 
 
 def home_of(state_dir: Path, space: Workspace, user: str) -> str:
@@ -457,6 +469,17 @@ def home_of(state_dir: Path, space: Workspace, user: str) -> str:
         assert posted(state_dir, body, headers, "events").status_code == 200
     eventually(f"the home of {user}", lambda: user in space.homes)
     return words(space.homes[user])
+
+
+def yesterday_was_the_last(state_dir: Path) -> None:
+    """As a day later."""
+    client = aws(state_dir, "dynamodb")
+    (name,) = client.list_tables()["TableNames"]
+    threads = TableThreads(Table(client, name), SystemClock())
+    last = threads.digest()
+    assert last is not None
+    day = datetime.fromisoformat(last.day) - timedelta(days=1)
+    threads.put_digest(last.changed(day=f"{day:%Y-%m-%d}", since=last.since - timedelta(days=1)))
 
 
 def shown(state_dir: Path, space: Workspace, text: str) -> list[dict[str, Any]]:

@@ -10,9 +10,10 @@ from tests.support.memory import World
 from tests.support.slack import WHO, check_blocks
 from tests.support.slack_chat import ALICE, MemoryClaims, words
 
+from trainyard.chat.mornings import Morning, look
 from trainyard.chat.threads import Telling, Told, tell
 from trainyard.domain.errors import ConflictError
-from trainyard.domain.thread_records import RunThread, SlackPause
+from trainyard.domain.thread_records import RunThread, SlackDigest, SlackPause
 from trainyard_contracts.user_events import CHANGES
 
 CHANNEL = "C0123ABCDEF"
@@ -26,6 +27,7 @@ class MemoryThreads:
     opened: dict[str, str] = field(default_factory=dict)
     paused: SlackPause | None = None
     world: World | None = None
+    last: SlackDigest | None = None
 
     def wake(self, run_id: str, channel: str) -> None:
         assert self.world is not None
@@ -64,6 +66,15 @@ class MemoryThreads:
     def put_pause(self, pause: SlackPause) -> None:
         self.paused = pause
 
+    def digest(self) -> SlackDigest | None:
+        return self.last
+
+    def put_digest(self, digest: SlackDigest) -> SlackDigest:
+        if digest.version != (self.last.version if self.last else 0):
+            raise ConflictError("the digest was changed by someone else")
+        self.last = digest.changed(version=digest.version + 1)
+        return self.last
+
 
 @dataclass
 class MemoryChannel:
@@ -74,7 +85,7 @@ class MemoryChannel:
     #: Raised in place of an answer, one each call.
     troubles: list[Exception] = field(default_factory=list)
     #: Raised after the message was taken: the answer is lost.
-    lost: list[Exception] = field(default_factory=list)
+    lost: list[BaseException] = field(default_factory=list)
 
     def call(self, method: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         self.calls.append(method)
@@ -114,6 +125,8 @@ class Teller:
     threads: MemoryThreads = field(default_factory=MemoryThreads)
     claims: MemoryClaims = field(default_factory=MemoryClaims)
     named: str = CHANNEL
+    hour: int = 8
+    zone: str = "UTC"
 
     def __post_init__(self) -> None:
         self.threads.world = self.world
@@ -138,6 +151,16 @@ class Teller:
     def look(self) -> list[Told]:
         """As each minute."""
         return tell(self.world.ports, self.telling, {"source": "aws.scheduler"})
+
+    def minute(self) -> str:
+        """As each minute in a stack that has a digest; what became of that."""
+        morning = Morning(self.hour, self.zone, self.world.fuse.wrap(self.threads))
+        told = look(self.world.ports, self.telling, morning, {"source": "aws.scheduler"})
+        return "; ".join(one.result for one in told if one.run_id == "digest")
+
+    @property
+    def digests(self) -> list[str]:
+        return [words(one) for one in self.channel.parents if one["text"] == "What happened"]
 
     @property
     def shown(self) -> str:

@@ -81,6 +81,10 @@ class Settings:
     slack_hooks: str = "https://hooks.slack.com/"
     #: the id of the channel that has a message for each run; '' where there is none
     slack_channel: str = ""
+    #: after this hour of each day the channel has a digest; None: there is none
+    slack_digest_hour: int | None = None
+    #: the IANA time zone of that hour
+    slack_digest_zone: str = "UTC"
     #: the secret with the token of the app's bot
     slack_bot_token: str = ""
     #: what the addresses of Slack's Web API begin with
@@ -127,6 +131,8 @@ class Settings:
             aws_endpoint=env.get("AWS_ENDPOINT_URL", "").strip(),
             slack_hooks=env.get("SLACK_HOOKS", "").strip() or cls.slack_hooks,
             slack_channel=env.get("SLACK_CHANNEL", "").strip(),
+            slack_digest_hour=_hour(env, "SLACK_DIGEST_HOUR"),
+            slack_digest_zone=env.get("SLACK_DIGEST_ZONE", "").strip() or cls.slack_digest_zone,
             slack_bot_token=env.get("SLACK_BOT_TOKEN", "").strip(),
             slack_api=env.get("SLACK_API", "").strip() or cls.slack_api,
         )
@@ -178,6 +184,16 @@ def _usd(env: Mapping[str, str], name: str) -> float | None:
             "500, or empty"
         )
     return usd
+
+
+def _hour(env: Mapping[str, str], name: str) -> int | None:
+    text = env.get(name, "").strip()
+    if text and not (text.isascii() and text.isdecimal() and int(text) < 24):
+        raise MissingSetting(
+            f"the environment variable {name} is '{text}'; it must be an hour from 0 to 23, or "
+            "empty"
+        )
+    return int(text) if text else None
 
 
 def _people(env: Mapping[str, str], name: str) -> int:

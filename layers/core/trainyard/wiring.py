@@ -13,6 +13,7 @@ from trainyard.settings import Settings
 
 if TYPE_CHECKING:
     from trainyard.aws.executions import Machine
+    from trainyard.chat.mornings import Morning
     from trainyard.chat.threads import Telling
     from trainyard.chat.worker import Chat
 
@@ -79,6 +80,23 @@ def telling() -> Telling:
         settings.slack_channel,
         people,
     )
+
+
+@cache
+def morning() -> Morning | None:
+    """When the channel has a digest; None where it has none. Raises settings.MissingSetting."""
+    from trainyard.aws.clients import Lazy
+    from trainyard.aws.clock import SystemClock
+    from trainyard.aws.slack_threads import TableThreads
+    from trainyard.aws.table import Table
+    from trainyard.chat.mornings import Morning
+
+    settings = Settings.from_env()
+    if settings.slack_digest_hour is None:
+        return None
+    table = Table(Lazy("dynamodb", settings.region), settings.table_name)
+    digests = TableThreads(table, SystemClock())
+    return Morning(settings.slack_digest_hour, settings.slack_digest_zone, digests)
 
 
 def build(settings: Settings) -> Ports:

@@ -63,6 +63,14 @@ def test_approvals_are_off_by_default_and_their_rules_are_read() -> None:
     assert (found.approval_seconds, found.approvers) == (600, ("a", "b"))
 
 
+def test_the_digest_is_off_by_default_and_its_hour_is_read() -> None:
+    off = Settings.from_env({**ENVIRONMENT, "SLACK_DIGEST_HOUR": "", "SLACK_DIGEST_ZONE": ""})
+    assert (off.slack_digest_hour, off.slack_digest_zone) == (None, "UTC")
+    given = {"SLACK_DIGEST_HOUR": "0", "SLACK_DIGEST_ZONE": "Europe/Berlin"}
+    on = Settings.from_env({**ENVIRONMENT, **given})
+    assert (on.slack_digest_hour, on.slack_digest_zone) == (0, "Europe/Berlin")
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -70,8 +78,10 @@ def test_approvals_are_off_by_default_and_their_rules_are_read() -> None:
         ("APPROVAL_ABOVE_USD", "-1"),
         ("APPROVAL_ABOVE_USD", "inf"),
         ("APPROVALS_NEEDED", "3"),
+        ("SLACK_DIGEST_HOUR", "24"),
+        ("SLACK_DIGEST_HOUR", "noon"),
     ],
 )
-def test_rules_of_approvals_that_mean_nothing_are_refused(name: str, text: str) -> None:
+def test_rules_that_mean_nothing_are_refused(name: str, text: str) -> None:
     with pytest.raises(MissingSetting, match=f"{name} is '{text}'"):
         Settings.from_env({**ENVIRONMENT, name: text})

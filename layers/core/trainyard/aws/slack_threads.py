@@ -7,12 +7,13 @@ from datetime import datetime, timedelta
 from trainyard.aws.items import Item, number, pack, readable, record_of, stamp, text
 from trainyard.aws.table import Table
 from trainyard.domain.errors import ConflictError
-from trainyard.domain.thread_records import RunThread, SlackPause
+from trainyard.domain.thread_records import RunThread, SlackDigest, SlackPause
 from trainyard.ports import Clock
 
 _OPEN = "slack-threads"
 _SORT_KEY = "thread"
 _PAUSE = ("slack#pause", "pause")
+_DIGEST = ("slack#digest", "digest")
 #: A thread that is closed is kept so long, so that a late event finds it.
 KEPT = timedelta(days=90)
 _ANY = "attribute_exists(pk) OR attribute_not_exists(pk)"
@@ -92,6 +93,25 @@ class TableThreads:
     def put_pause(self, pause: SlackPause) -> None:
         pk, sk = _PAUSE
         self._table.put({"pk": text(pk), "sk": text(sk), "doc": pack(pause)})
+
+    def digest(self) -> SlackDigest | None:
+        item = self._table.get(*_DIGEST)
+        return None if item is None else record_of(SlackDigest, item)
+
+    def put_digest(self, digest: SlackDigest) -> SlackDigest:
+        pk, sk = _DIGEST
+        after = digest.changed(version=digest.version + 1)
+        item = {
+            "pk": text(pk),
+            "sk": text(sk),
+            "doc": pack(after),
+            "version": number(after.version),
+        }
+        condition = _BEFORE if digest.version else "attribute_not_exists(pk)"
+        values = {":before": number(digest.version)} if digest.version else None
+        if not self._table.put(item, condition=condition, values=values):
+            raise ConflictError("the digest was changed by someone else")
+        return after
 
 
 def _pk(run_id: str) -> str:

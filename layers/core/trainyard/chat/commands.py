@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 
 from trainyard.app.clusters.list_nodes import list_nodes
 from trainyard.app.people.on_behalf import Caller, OnBehalf
@@ -17,6 +18,7 @@ from trainyard.chat.approving import approval_page, approvals_page, run_of
 from trainyard.chat.asking import asked_of_node, asked_of_run
 from trainyard.chat.blocks import Message, escaped, message
 from trainyard.chat.cluster_words import cluster_list, node_list
+from trainyard.chat.digest import digest_page, news_since
 from trainyard.chat.front.mistakes import MOST_REASON
 from trainyard.chat.run_words import cost_page, run_list, run_page
 from trainyard.chat.submitting import asked_by_words
@@ -24,6 +26,8 @@ from trainyard.domain.listing import Wanted
 from trainyard.domain.records import Run
 from trainyard.ports import Ports
 
+#: Of a digest that a person asks for.
+DAY = timedelta(days=1)
 #: Runs and clusters of one answer.
 MOST_LISTED = 15
 #: A page of a filtered list may have few of it; so many are read for one answer.
@@ -127,6 +131,12 @@ def _approvals(ports: Ports, caller: Caller, words: list[str]) -> Message:
     return approvals_page(ports, caller)
 
 
+def _digest(ports: Ports, caller: Caller, words: list[str]) -> Message:
+    if words:
+        raise Usage("`digest` takes nothing.")
+    return digest_page(ports, news_since(ports, ports.clock.now() - DAY))
+
+
 def _one(words: list[str], command: str, what: str) -> str:
     if len(words) != 1:
         raise Usage(f"`{command}` takes the name of {what}.")
@@ -157,6 +167,7 @@ COMMANDS: Mapping[str, Command] = {
     "approve": Command(
         "APPROVAL [WHY]", "approve or deny what a run waits for; asks before", _approve
     ),
+    "digest": Command("", "what happened in the last day, and what it cost", _digest),
     "help": Command("", "this list", _help),
 }
 

@@ -43,7 +43,7 @@ MOST_LOOKS = 5
 #: The result of a call that finds another at the same run.
 IN_HAND = "in hand"
 #: Refusals of one message, not of the app or its channel. It is left as it is.
-_OF_MESSAGE = frozenset({
+OF_MESSAGE = frozenset({
     "message_not_found", "cant_update_message", "edit_window_closed", "thread_not_found",
     "invalid_blocks", "invalid_blocks_format", "msg_too_long", "msg_blocks_too_long", "no_text",
     "restricted_action_thread_locked", "cannot_reply_to_message", "invalid_arguments",
@@ -115,10 +115,10 @@ def tell(ports: Ports, telling: Telling, event: Mapping[str, Any]) -> list[Told]
     if telling.threads.get(run_id) is None and not _has_message(ports, run_id):
         return [Told(run_id, "none")]
     telling.threads.wake(run_id, telling.channel)
-    return list(_until_quiet(ports, telling, run_id))
+    return list(_untilquiet(ports, telling, run_id))
 
 
-def _until_quiet(ports: Ports, telling: Telling, run_id: str) -> Iterator[Told]:
+def _untilquiet(ports: Ports, telling: Telling, run_id: str) -> Iterator[Told]:
     """Look again as long as events come that found the run in this hand."""
     for _ in range(MOST_LOOKS):
         seen = telling.threads.get(run_id)
@@ -165,10 +165,10 @@ def tell_run(ports: Ports, telling: Telling, run_id: str) -> Told:
         result = _Showing(ports, telling, pause).show(run_id)
     except Limited as limited:
         trouble = pause.trouble if pause is not None else ""
-        return Told(run_id, _paused(ports, telling, limited.seconds, trouble))
+        return Told(run_id, paused(ports, telling, limited.seconds, trouble))
     except SlackRefused as refused:
-        _say_once(ports, telling, pause, refused.error)
-        return Told(run_id, _paused(ports, telling, REFUSED_SECONDS, refused.error))
+        say_once(ports, telling, pause, refused.error)
+        return Told(run_id, paused(ports, telling, REFUSED_SECONDS, refused.error))
     except TrainyardError as error:
         return Told(run_id, f"later: {error.detail}"[:300])
     finally:
@@ -176,13 +176,13 @@ def tell_run(ports: Ports, telling: Telling, run_id: str) -> Told:
     return Told(run_id, result)
 
 
-def _paused(ports: Ports, telling: Telling, seconds: int, trouble: str) -> str:
+def paused(ports: Ports, telling: Telling, seconds: int, trouble: str) -> str:
     until = ports.clock.now() + timedelta(seconds=seconds)
     telling.threads.put_pause(SlackPause(until=until, trouble=trouble))
     return f"paused for {seconds} s: {trouble or 'too many calls'}"
 
 
-def _say_once(ports: Ports, telling: Telling, pause: SlackPause | None, error: str) -> None:
+def say_once(ports: Ports, telling: Telling, pause: SlackPause | None, error: str) -> None:
     """In the audit list; not again while the same trouble lasts, nor twice on one day."""
     if pause is not None and pause.trouble == error:
         return
@@ -254,7 +254,7 @@ class _Showing:
             self._call("chat.update", {"channel": thread.channel, "ts": thread.ts, **wire})
             ts = thread.ts
         else:
-            ts = self._call("chat.postMessage", {"channel": thread.channel, **_quiet(wire)})
+            ts = self._call("chat.postMessage", {"channel": thread.channel, **quiet(wire)})
         after = thread.changed(ts=ts or thread.ts, shown=shown, state=state, shown_at=now)
         return self._telling.threads.put(after)
 
@@ -274,7 +274,7 @@ class _Showing:
             aloud = {"reply_broadcast": True} if said.aloud else {}
             ts = self._call(
                 "chat.postMessage",
-                {"channel": thread.channel, "thread_ts": thread.ts, **aloud, **_quiet(wire)},
+                {"channel": thread.channel, "thread_ts": thread.ts, **aloud, **quiet(wire)},
             )
         elif ts:
             self._call("chat.update", {"channel": thread.channel, "ts": ts, **wire})
@@ -287,7 +287,7 @@ class _Showing:
         try:
             answer = self._telling.api.call(method, arguments)
         except SlackRefused as refused:
-            if refused.error not in _OF_MESSAGE:
+            if refused.error not in OF_MESSAGE:
                 raise
             _LOG.error("%s: %s", method, refused.detail)
             return ""
@@ -301,7 +301,7 @@ def _due(thread: RunThread, now: datetime) -> bool:
     return now - thread.shown_at >= timedelta(seconds=EDIT_SECONDS)
 
 
-def _quiet(wire: dict[str, Any]) -> dict[str, Any]:
+def quiet(wire: dict[str, Any]) -> dict[str, Any]:
     """Without previews of what looks like an address."""
     return {**wire, "unfurl_links": False, "unfurl_media": False}
 

@@ -42,3 +42,11 @@ class SlackPause(Record):
 
     until: datetime
     trouble: str = Field(default="", description="Slack's word for why; '' if it is only too much")
+
+
+class SlackDigest(Record):
+    """The last digest: of which day it was, and where the time begins that the next one tells."""
+
+    day: str = Field(description="such as 2026-11-29, in the zone of the stack")
+    since: datetime = Field(description="up to then Slack took all; it moves on after it took one")
+    version: int = 0
