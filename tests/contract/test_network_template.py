@@ -11,6 +11,7 @@ import pytest
 import yaml
 from moto import mock_aws
 from samtranslator.yaml_helper import yaml_parse
+from tests.support.botocore_model import request_problems
 from tests.support.repository import ROOT
 
 from trainyard_cli.doctor.account import Account
@@ -19,6 +20,7 @@ from trainyard_cli.doctor.checks.routes import SERVICES
 from trainyard_cli.doctor.findings import Finding
 from trainyard_cli.doctor.scope import Scope
 from trainyard_contracts.cluster_parts import Network
+from trainyard_contracts.filesystems import FilesystemSpec
 
 TEXT = (ROOT / "network.yaml").read_text()
 TEMPLATE: dict[str, Any] = yaml_parse(TEXT)
@@ -151,6 +153,84 @@ def test_there_is_an_endpoint_for_every_service_that_nodes_call() -> None:
 def test_the_filesystem_that_may_hold_the_only_checkpoints_outlives_the_stack() -> None:
     filesystem = TEMPLATE["Resources"]["Filesystem"]
     assert filesystem["DeletionPolicy"] == filesystem["UpdateReplacePolicy"] == "Retain"
+
+
+def allowed(parameter: str) -> list[Any]:
+    """A parameter's allowed values, or its default and one of each kind that its pattern takes."""
+    declared = TEMPLATE["Parameters"][parameter]
+    if parameter == "DataRepository":
+        return ["s3://my-archive", "s3://my.archive-1/lab/v1/", f"s3://{'b' * 63}/a_b"]
+    values: list[Any] = declared["AllowedValues"]
+    assert declared["Default"] in values
+    return values
+
+
+def resolved(value: Any, parameters: dict[str, Any]) -> Any:
+    """A resource's properties with parameters in place, and an id for each other resource."""
+    ids = {"Filesystem": "fs-0123456789abcdef0", "NodeSubnet": "subnet-0123456789abcdef0"}
+    if isinstance(value, list):
+        return [resolved(one, parameters) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if "Ref" in value:
+        return parameters[value["Ref"]] if value["Ref"] in parameters else ids[value["Ref"]]
+    if "Fn::GetAtt" in value:
+        assert value == {"Fn::GetAtt": ["NodeGroup", "GroupId"]}
+        return "sg-0123456789abcdef0"
+    return {key: resolved(one, parameters) for key, one in value.items()}
+
+
+@pytest.mark.parametrize("size", allowed("StorageGiB"))
+@pytest.mark.parametrize("throughput", allowed("ThroughputPerTiB"))
+def test_the_filesystem_fits_fsxs_model_and_what_fsx_offers(size: int, throughput: int) -> None:
+    """CloudFormation's properties have the names of CreateFileSystem's members."""
+    given = {"StorageGiB": size, "ThroughputPerTiB": throughput}
+    request = resolved(TEMPLATE["Resources"]["Filesystem"]["Properties"], given)
+    assert request_problems("fsx", "CreateFileSystem", request) == []
+    lustre = request["LustreConfiguration"]
+    offered = FilesystemSpec.model_validate({
+        "name": "lab", "subnetId": request["SubnetIds"][0],
+        "securityGroupIds": request["SecurityGroupIds"],
+        "deployment": lustre["DeploymentType"], "storageGib": request["StorageCapacity"],
+        "throughput": lustre["PerUnitStorageThroughput"],
+    })  # fmt: skip
+    assert offered.unit_throughput == throughput
+
+
+@pytest.mark.parametrize("repository", allowed("DataRepository"))
+def test_the_data_repository_fits_fsxs_model_and_writes_nothing_to_the_bucket(
+    repository: str,
+) -> None:
+    pattern = TEMPLATE["Parameters"]["DataRepository"]["AllowedPattern"]
+    assert re.fullmatch(pattern, repository)
+    properties = TEMPLATE["Resources"]["FilesystemData"]["Properties"]
+    request = resolved(properties, {"DataRepository": repository})
+    assert request_problems("fsx", "CreateDataRepositoryAssociation", request) == []
+    assert request["DataRepositoryPath"] == repository
+    assert list(request["S3"]) == ["AutoImportPolicy"]
+
+
+def test_a_repository_is_for_a_kind_of_filesystem_that_has_one() -> None:
+    """CreateDataRepositoryAssociation: "supported on all FSx for Lustre 2.12 and 2.15 file systems,
+    excluding scratch_1 deployment type" (botocore's model).
+    """
+    filesystem = TEMPLATE["Resources"]["Filesystem"]["Properties"]
+    assert filesystem["FileSystemTypeVersion"] in ("2.12", "2.15")
+    assert filesystem["LustreConfiguration"]["DeploymentType"] != "SCRATCH_1"
+    words = botocore.session.get_session().get_service_model("fsx")
+    documented = words.operation_model("CreateDataRepositoryAssociation").documentation
+    assert "FSx for Lustre 2.12 and 2.15 file systems" in documented
+
+
+def test_its_outputs_of_the_filesystem_are_attributes_that_cloudformation_returns() -> None:
+    returned = {
+        name: TEMPLATE["Outputs"][name]["Value"]["Fn::GetAtt"]
+        for name in ("FilesystemDnsName", "FilesystemMountName")
+    }
+    assert returned == {
+        "FilesystemDnsName": ["Filesystem", "DNSName"],
+        "FilesystemMountName": ["Filesystem", "LustreMountName"],
+    }
 
 
 def test_it_can_be_uploaded_as_it_is_without_any_packaging() -> None:

@@ -228,6 +228,20 @@ def test_functions_may_make_the_own_roles_of_sagemaker_and_fsx_and_no_other() ->
             assert statement["Condition"] == {"StringEquals": {"iam:AWSServiceName": service}}
 
 
+def test_whoever_makes_a_cluster_may_make_the_role_that_the_accounts_first_one_needs() -> None:
+    """A dependent action of CreateCluster (service authorization reference)."""
+    own = "role/aws-service-role/hyperpod.sagemaker.amazonaws.com/"
+    for role in {r for r, s in _statements() if "sagemaker:CreateCluster" in _list(s["Action"])}:
+        allowed = [
+            statement["Resource"]["Fn::Sub"]
+            for statement in _policies_of(role)
+            if statement["Effect"] == "Allow"
+            and "iam:CreateServiceLinkedRole" in _list(statement["Action"])
+        ]
+        assert [one for one in allowed if own in one], role
+    assert any("sagemaker:CreateCluster" in _list(s["Action"]) for s in _policies_of("StepsRole"))
+
+
 def test_only_the_sweep_changes_filesystems_and_only_with_this_stacks_tag() -> None:
     ours = {"Ref": "AWS::StackName"}
     for role, statement in _statements():

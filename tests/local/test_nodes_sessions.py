@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -324,6 +325,61 @@ def test_terminate_session_kills_the_command(nodes: NodeCloud, cluster: LocalClu
     client.until_closed()
     assert not any("sleep 4242" in process.command for process in controller.processes())
     assert code_of(nodes.ssm.terminate_session, SessionId="nobody-0123") == "DoesNotExistException"
+
+
+def test_a_child_that_holds_the_output_holds_the_session(
+    nodes: NodeCloud, cluster: LocalCluster, tmp_path: Path
+) -> None:
+    """As the real agent, which waits for its pipes without limit: the child goes on writing."""
+    go = tmp_path / "go"
+    child = f"while ! [ -e {go} ]; do sleep 0.05; done; echo late"
+    client = Client(start(nodes, cluster, f"bash -c 'setsid bash -c \"{child}\" & echo early'"))
+    client.shake_hands()
+    while client.text(1) != "early\n":
+        client.read()
+    assert cluster.controller is not None
+    controller = cluster.controller
+    eventually(
+        "the command itself has ended",
+        lambda: not any("echo early" in process.command for process in controller.processes()),
+    )
+    # Longer than the two seconds after which the session used to end.
+    with pytest.raises(TimeoutError):
+        client.read(seconds=4)
+    go.touch()
+    client.until_closed()
+    assert client.text(1) == "early\nlate\n"
+    assert client.text(12) == "EXIT_CODE: 0"
+
+
+def test_ctrl_c_reaches_the_command_and_not_its_children(
+    nodes: NodeCloud, cluster: LocalCluster, tmp_path: Path
+) -> None:
+    """As the real agent, which signals its process alone; a terminal signals the whole group."""
+    go = tmp_path / "go"
+    child = (
+        "import os, signal, time; "
+        'signal.signal(signal.SIGINT, lambda *_: print("child was told", flush=True)); '
+        f'print("ready", flush=True)\nwhile not os.path.exists("{go}"): time.sleep(0.02)'
+    )
+    program = tmp_path / "parent.py"
+    program.write_text(
+        "import signal, subprocess, sys, time\n"
+        f"child = subprocess.Popen([sys.executable, '-c', {child!r}])\n"
+        "signal.signal(signal.SIGINT, lambda *_: print('parent was told', flush=True))\n"
+        "sys.exit(child.wait())\n"
+    )
+    client = Client(start(nodes, cluster, f"{sys.executable} {program}"))
+    client.shake_hands()
+    while "ready" not in client.text(1):
+        client.read()
+    client.put(1, b"\x03", client.sequence)
+    while "parent was told" not in client.text(1):
+        client.read()
+    go.touch()
+    client.until_closed()
+    assert client.text(1) == "ready\nparent was told\n"
+    assert client.text(12) == "EXIT_CODE: 0"
 
 
 @pytest.mark.parametrize("how", ["close", "drop", "silent"])

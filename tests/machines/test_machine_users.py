@@ -226,6 +226,15 @@ def test_the_shared_filesystem_is_there_again_after_a_reboot_by_its_own_line_in_
         lambda: machines.on(worker, "systemctl", "is-active", "trainyard-agent") == "active",
         60,
     )
+    assert "shared.mount" in shown(machines, worker, "trainyard-agent", "Requires").split()
+    mounted = shown(machines, worker, "shared.mount", "ActiveEnterTimestampMonotonic")
+    began = shown(machines, worker, "trainyard-agent", "ExecMainStartTimestampMonotonic")
+    assert 0 < int(mounted) < int(began), "the agent starts after the mount"
+
+
+def shown(machines: Machines, node: Json, unit: str, name: str) -> str:
+    """A property of a unit, as systemd says it."""
+    return machines.on(node, "systemctl", "show", unit, f"--property={name}", "--value").strip()
 
 
 def test_what_a_node_cannot_make_ends_the_run_with_the_field_and_what_to_do(

@@ -132,6 +132,11 @@ def read_fence(run_dir: Path) -> int:
         text = (run_dir / places.FENCE).read_text(encoding="ascii", errors="replace").strip()
     except FileNotFoundError:
         return 0
+    except IsADirectoryError:
+        raise CheckpointFailed(
+            f"{run_dir / places.FENCE} is a directory; the file of this name says which attempt is "
+            "the newest, so nothing may be committed: let the program write to another place"
+        ) from None
     if not text.isdigit():
         raise CheckpointFailed(
             f"{run_dir / places.FENCE}: '{text[:40]}' is not an attempt's number, so nothing may "

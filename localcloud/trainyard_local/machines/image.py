@@ -1,6 +1,6 @@
 """The disk that machine nodes start from: Debian, with HyperPod's files where its image has them.
 
-It is built once, and shared read-only.
+It is built once, and shared read-only. When another has to be built, those that nobody uses go.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -60,6 +60,9 @@ NOT_AT_BOOT = (
 )
 ACCOUNTS = {"ubuntu": 1000, "ssm-user": 1001}
 BUILD_SECONDS = 900
+PROC = Path("/proc")
+#: What this module makes in the cache; `left` by a build or a removal that was killed.
+_NAME = re.compile(r"^(?:base|image)-[0-9a-f]{12}(?P<left>\.part|\.gone)?$")
 
 
 def cache_directory() -> Path:
@@ -69,13 +72,21 @@ def cache_directory() -> Path:
 
 
 def ready() -> Path:
-    """The image's root, built if it is not there. Raises Impossible when it cannot be built."""
+    """The image's root, built if it is not there, and kept as long as this process lives.
+
+    Raises Impossible when it cannot be built.
+    """
     directory = cache_directory()
     directory.mkdir(parents=True, exist_ok=True)
     with _alone(directory):
+        was_there = there()
         packages = _digest(" ".join((SUITE, *PACKAGES)).encode())
         base = _built(directory / f"base-{packages}", _bootstrap)
-        return _built(_image(), lambda root: _lay_out(base, root))
+        root = _built(_image(), lambda root: _lay_out(base, root))
+        _hold(root)
+        if not was_there:
+            _remove_unused(directory, {base, root})
+        return root
 
 
 def there() -> bool:
@@ -119,6 +130,49 @@ def _built(root: Path, build: object) -> Path:
         build(part)
         part.rename(root)
     return root
+
+
+def _lock_of(root: Path) -> Path:
+    return root.with_name(f".{root.name}.lock")
+
+
+def _hold(root: Path) -> None:
+    """The descriptor stays open on purpose: the kernel closes it with the process."""
+    held = os.open(_lock_of(root), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(held, fcntl.LOCK_SH)
+
+
+def _remove_unused(directory: Path, keep: Collection[Path]) -> None:
+    """Every other image and base, and what killed builds and removals left."""
+    for root in sorted(directory.iterdir()):
+        named = _NAME.match(root.name)
+        if named is None or root in keep or _in_use(root):
+            continue
+        gone = root
+        if not named["left"]:  # a removal that is killed leaves nothing that counts
+            gone = root.rename(root.with_name(root.name + ".gone"))
+            _lock_of(root).unlink(missing_ok=True)
+        shutil.rmtree(gone, ignore_errors=True)
+
+
+def _in_use(root: Path) -> bool:
+    """Whether a local cloud may start nodes from it, or a node runs on it."""
+    if _lock_of(root).exists():
+        with open(_lock_of(root)) as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+    lower = f"lowerdir={root},".replace(" ", "\\040")  # as mountinfo writes it
+    return any(lower in _text(mounts) for mounts in PROC.glob("[0-9]*/mountinfo"))
+
+
+def _text(path: Path) -> str:
+    """What it holds; '' where its process has ended meanwhile."""
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
 
 
 def mirror() -> str:

@@ -117,6 +117,82 @@ def test_what_the_scripts_print_is_in_the_file_that_leaves_the_node(tmp_path: Pa
     assert sent == (tmp_path / "var/log/trainyard/lifecycle.log").read_text()
 
 
+class Systemd:
+    """start_services.sh on a machine with systemd, whose munge refuses to start `refused` times.
+
+    munged ends at once where it finds no key, and with it `systemctl enable --now munge` (the unit
+    is of type forking).
+    """
+
+    def __init__(self, directory: Path, role: str, refused: int) -> None:
+        self.directory, self.said = directory, directory / "said"
+        (directory / "etc/trainyard").mkdir(parents=True)
+        for name, text in {
+            "role": role, "node-name": "ip-10-1-0-5", "slurm-setup": "ProvisioningParameters",
+        }.items():  # fmt: skip
+            (directory / "etc/trainyard" / name).write_text(text)
+        (directory / "refused").write_text("x\n" * refused)
+        self._program(
+            "systemctl",
+            'echo "$*" >> "$SAID"\n'
+            '[[ "$*" == *munge ]] || exit 0\n'
+            "[[ -s $REFUSED ]] || exit 0\n"
+            'sed -i 1d "$REFUSED"; exit 1\n',
+        )
+        self._program("sleep", 'echo "sleep $*" >> "$SAID"\n')
+        self._program("scontrol", 'echo "scontrol $*" >> "$SAID"\n')
+
+    def _program(self, name: str, body: str) -> None:
+        path = self.directory / "bin" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("#!/bin/bash\n" + body)
+        path.chmod(0o755)
+
+    def start(self, patience: str = "60") -> subprocess.CompletedProcess[str]:
+        """Run the part for systemd, which the script chooses on a machine that booted with it."""
+        text = (LIFECYCLE / "start_services.sh").read_text()
+        functions, _ = text.rsplit("\nif [[ -z $root && -d /run/systemd/system ]]; then\n", 1)
+        functions = functions.replace("SECONDS + 60", f"SECONDS + {patience}")
+        environment = {
+            "PATH": f"{self.directory}/bin:{os.environ['PATH']}",
+            "TRAINYARD_ROOT": str(self.directory),
+            "SAID": str(self.said),
+            "REFUSED": str(self.directory / "refused"),
+        }
+        return subprocess.run(
+            ["bash", "-c", f"{functions}\nstart_with_systemd\n"],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("role", ["controller", "worker", "login"])
+def test_munges_key_may_come_after_the_scripts_began(tmp_path: Path, role: str) -> None:
+    systemd = Systemd(tmp_path, role, refused=3)
+    done = systemd.start()
+    assert done.returncode == 0, done.stderr
+    said = systemd.said.read_text().splitlines()
+    tried = [line for line in said if line.endswith("munge") or line.startswith("sleep")]
+    assert tried == ["enable --now munge", "sleep 1"] * 3 + ["enable --now munge"]
+    assert said[-1] == "enable --now trainyard-agent"
+    daemon = "slurmctld" if role == "controller" else "slurmd"
+    slurm = next(at for at, line in enumerate(said) if daemon in line and "mask" not in line)
+    assert slurm > said.index("enable --now munge") + 2 * 3, "Slurm starts when munge does"
+
+
+@pytest.mark.real
+def test_a_key_of_munge_that_never_comes_fails_the_node_before_slurm_starts(
+    tmp_path: Path,
+) -> None:
+    systemd = Systemd(tmp_path, "controller", refused=99)
+    assert systemd.start(patience="0").returncode != 0
+    assert systemd.said.read_text().splitlines()[1:] == ["enable --now munge"]
+
+
 @pytest.mark.real
 def test_scripts_have_unix_line_ends_and_are_strict() -> None:
     for path in LIFECYCLE.iterdir():

@@ -108,6 +108,32 @@ def test_the_agents_slice_is_a_share_and_no_limit_of_the_controllers_work() -> N
     assert not {"CPUQuota", "MemoryMax"} & settings.keys()
 
 
+@pytest.mark.parametrize("setup", ["SlurmConfig", "ProvisioningParameters", "BackendsOwn"])
+def test_the_agents_unit_requires_the_mount_of_the_shared_filesystem(
+    scripts: SimpleNamespace,
+    tmp_path: Path,
+    bundle: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    setup: str,
+) -> None:
+    """Before the mount it would write below the mount point, where nobody finds it again.
+
+    systemd.unit(5), RequiresMountsFor: "Requires= and After= for all mount units required to access
+    the specified path".
+    """
+    node = on_aws(scripts, tmp_path, bundle, slurmSetup=setup)
+    below = tmp_path / "node"
+    monkeypatch.setattr(scripts.node.Node, "path", lambda _node, absolute: below / absolute[1:])
+    monkeypatch.setattr(scripts.step_install, "agent_python", lambda node: "python3")
+    monkeypatch.setattr(scripts.step_install, "Path", lambda path: below / path[1:])
+    (below / "usr/local/bin").mkdir(parents=True)
+    scripts.step_install.agent(node)
+    units = below / "etc/systemd/system"
+    drop_in = units / "trainyard-agent.service.d/mounts.conf"
+    assert drop_in.read_text() == "[Unit]\nRequiresMountsFor=/fsx\n"
+    assert (units / "trainyard-agent.service").is_file()
+
+
 @pytest.mark.real
 def test_a_supervised_program_starts_again_until_it_is_stopped(tmp_path: Path) -> None:
     stop, starts = tmp_path / "stop", tmp_path / "starts"

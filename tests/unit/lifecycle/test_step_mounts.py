@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.support.lifecycle import a_node
+from tests.support.lifecycle import a_node, on_aws
 
 
 def test_on_aws_mounts_and_users_are_made_with_the_real_programs(
@@ -37,6 +37,62 @@ def test_on_aws_mounts_and_users_are_made_with_the_real_programs(
         tmp_path / "fstab"
     ).read_text() == f"{source} {target} lustre defaults,noatime,flock,_netdev,nofail 0 0\n"
     assert ran[-1][:3] == ["useradd", "--uid", "5000"]
+
+
+def lustre(scripts: SimpleNamespace, tmp_path: Path, bundle: Path, patch: Any) -> Any:
+    """A node as on AWS, whose shared filesystem comes to a directory of the test."""
+    filesystem = {
+        "dnsName": "fs-1.fsx.eu-west-1.amazonaws.com",
+        "mountName": "abc",
+        "mountPath": str(tmp_path / "fsx"),
+    }
+    patch.setattr(scripts.step_mounts, "FSTAB", str(tmp_path / "fstab"))
+    return on_aws(scripts, tmp_path, bundle, sharedFilesystem=filesystem)
+
+
+@pytest.mark.parametrize("fails", [0, 1, 4])
+def test_a_mount_that_fails_at_first_is_tried_five_times(
+    scripts: SimpleNamespace,
+    tmp_path: Path,
+    bundle: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fails: int,
+) -> None:
+    """The node's network may come a moment after the scripts; a controller fails its cluster."""
+    node = lustre(scripts, tmp_path, bundle, monkeypatch)
+    mounts, slept = list[str](), list[float]()
+
+    def command(argv: list[str], **options: Any) -> str:
+        if argv[0] == "mount":
+            mounts.append(argv[-2])
+            if len(mounts) <= fails:
+                raise scripts.node.StepFailed("mount.lustre: Input/output error")
+        return ""
+
+    monkeypatch.setattr(scripts.step_mounts, "command", command)
+    monkeypatch.setattr(scripts.node.time, "sleep", slept.append)
+    scripts.step_mounts.shared_filesystem(node)
+    assert mounts == ["fs-1.fsx.eu-west-1.amazonaws.com@tcp:/abc"] * (fails + 1)
+    assert slept == [5.0] * fails
+
+
+def test_a_mount_that_never_succeeds_fails_the_node_after_five_tries(
+    scripts: SimpleNamespace, tmp_path: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = lustre(scripts, tmp_path, bundle, monkeypatch)
+    mounts = list[list[str]]()
+
+    def command(argv: list[str], **options: Any) -> str:
+        if argv[0] == "mount":
+            mounts.append(argv)
+            raise scripts.node.StepFailed("mount.lustre: Input/output error")
+        return ""
+
+    monkeypatch.setattr(scripts.step_mounts, "command", command)
+    monkeypatch.setattr(scripts.node.time, "sleep", lambda seconds: None)
+    with pytest.raises(scripts.node.StepFailed, match=r"mount\.lustre: Input/output error"):
+        scripts.step_mounts.shared_filesystem(node)
+    assert len(mounts) == 5
 
 
 MOUNT = {"bucket": "corpus", "mountPath": "/data"}

@@ -25,6 +25,15 @@ def cluster(**fields: Any) -> ClusterSpec:
     return read_cluster_spec(given)
 
 
+@pytest.mark.parametrize("provisioning", ["Continuous", "AllAtOnce"])
+def test_a_hyperpod_cluster_without_a_shared_filesystem_is_refused(provisioning: str) -> None:
+    """A run's directory would lie on the controller's own disk, where no worker sees it."""
+    given = {"name": "c", "instanceGroups": GROUPS, "network": NETWORK}
+    with pytest.raises(ValidationError, match=r"sharedFilesystem: .*give dnsName and mountName"):
+        read_cluster_spec({**given, "provisioning": provisioning})
+    read_cluster_spec({**given, "provisioning": provisioning, "sharedFilesystem": FILESYSTEM})
+
+
 def job(**fields: Any) -> JobSpec:
     return JobSpec.model_validate({"nodes": 1, "module": "train", **fields})
 
@@ -229,6 +238,15 @@ def test_what_the_launcher_sets_is_not_given(field: str, name: str) -> None:
     words = f"{field}: '{name}' is set by the launcher.*remove it"
     with pytest.raises(ValidationError, match=words):
         job(**{field: {name: "5"}})
+
+
+def test_where_the_images_libraries_lie_may_be_said_and_nothing_else_to_the_loader() -> None:
+    """NCCL takes TCP for EFA without a word where it does not find its plugin."""
+    libraries = {"LD_LIBRARY_PATH": "/opt/amazon/ofi-nccl/lib:/opt/amazon/efa/lib"}
+    assert job(environment=libraries).environment == libraries
+    for name in ("LD_PRELOAD", "LD_AUDIT", "LD_LIBRARY_PATH_64"):
+        with pytest.raises(ValidationError, match=f"'{name}' is set by Trainyard or the node"):
+            job(environment={name: "/tmp/x"})
 
 
 def test_a_program_without_a_launcher_may_be_given_its_variables() -> None:

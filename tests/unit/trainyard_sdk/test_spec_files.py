@@ -89,8 +89,9 @@ def test_the_own_script_example_is_python() -> None:
     compile(run.job.files["train.py"], "train.py", "exec")
 
 
-def test_the_first_run_has_the_time_that_a_cluster_takes_on_aws() -> None:
+@pytest.mark.parametrize("name", ["ddp-demo.yaml", "ddp-on-parallelcluster.yaml"])
+def test_the_first_run_has_the_time_that_a_cluster_takes_on_aws(name: str) -> None:
     """25 minutes were seen for a cluster alone; then come its workers, torch, and the export."""
-    limits = RunSpec.model_validate(read_spec(str(EXAMPLES / "ddp-demo.yaml"), "run")).limits
+    limits = RunSpec.model_validate(read_spec(str(EXAMPLES / name), "run")).limits
     assert limits.cluster_deadline_seconds >= 3 * 25 * 60
     assert limits.max_duration_seconds >= limits.cluster_deadline_seconds + 25 * 60

@@ -5,12 +5,13 @@ less than the machine has, and the kernel kills what takes more.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 _PROC, _CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 #: Version 1 writes a number near 2**63 where there is no limit.
 _UNLIMITED = 1 << 60
+_JOB = re.compile(r"^job_[0-9]+$")
 #: Of files that were read and are kept in memory: the kernel drops them before it kills.
 _CACHE = re.compile(r"^(?:total_)?(?:inactive|active)_file (\d+)$", re.MULTILINE)
 _TOTALS = re.compile(r"^total_(?:inactive|active)_file (\d+)$", re.MULTILINE)
@@ -38,6 +39,16 @@ def memory_groups(proc: Path = _PROC, cgroups: Path = _CGROUPS) -> Iterator[Path
         top = cgroups / "memory" if controllers else cgroups
         inner = Path(path.strip("/"))
         yield from (top / part for part in (inner, *inner.parents))
+
+
+def job_part(groups: Sequence[Path]) -> list[Path]:
+    """Of this process's groups, innermost first, those that hold its Slurm job and nothing else.
+
+    Slurm names a job's group `job_NUMBER`. Outside a job it is the innermost alone: whose the
+    others' processes are is not known.
+    """
+    jobs = [at for at, group in enumerate(groups) if _JOB.match(group.name)]
+    return list(groups[: jobs[0] + 1 if jobs else 1])
 
 
 def _left(group: Path) -> int | None:

@@ -3,7 +3,8 @@ not say who sent it, or why.
 
 Evidence, the surest first: the kernel's log names the killed process (readable as root), the
 counters of the job's own memory cgroup (v2 `memory.events`, v1 `memory.oom_control`), the machine's
-counter in `/proc/vmstat`.
+counter in `/proc/vmstat`. The groups above the job's count their other children's kills, too, so
+they are asked for the limit only.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from signal import SIGKILL
 
-from ..common.cgroups import memory_groups
+from ..common.cgroups import job_part, memory_groups
 from ..common.failure import Failure
 
 _PROC, _CGROUPS, _LOG = Path("/proc"), Path("/sys/fs/cgroup"), Path("/dev/kmsg")
@@ -43,6 +44,7 @@ class MemoryWatch:
         self._groups = [
             group for group in memory_groups(proc, cgroups) if group not in whole and group.is_dir()
         ]
+        self._own = job_part(self._groups)
         self._began = time.monotonic()
         self._kills_of_group, self._kills_of_machine = self._count()
 
@@ -85,7 +87,7 @@ class MemoryWatch:
         """Kills so far: in the job's own memory cgroups, and on the whole machine."""
         of_groups = [
             _counter(group / name)
-            for group in self._groups
+            for group in self._own
             for name in ("memory.events", "memory.oom_control")
         ]
         return max(of_groups, default=0), _counter(self._proc / "vmstat")

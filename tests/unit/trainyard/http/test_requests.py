@@ -223,6 +223,9 @@ def test_a_bad_idempotency_key_is_refused(client: Client, key: str) -> None:
         ("/v1/runs", {"limit": 0}, "limit"),
         ("/v1/runs", {"limit": 101}, "limit"),
         ("/v1/runs", {"limit": "many"}, "limit"),
+        # Python reads both as 10.
+        ("/v1/runs", {"limit": "1_0"}, "limit"),
+        ("/v1/runs", {"limit": " 10"}, "limit"),
         ("/v1/runs", {"status": "Sleeping"}, "status"),
         ("/v1/runs", {"limt": 5}, "limt"),
         ("/v1/clusters", {"nextToken": "x" * 5000}, "nextToken"),

@@ -265,6 +265,39 @@ def test_each_planted_fault_is_found_by_its_check_and_by_no_other(
     assert all(one.remedy and one.subject for one in found)
 
 
+@pytest.mark.parametrize(
+    ("bucket", "located_in", "words"),
+    [
+        ("sagemaker-corpus", "eu-west-1", "'sagemaker-corpus' lies in eu-west-1, the nodes in"),
+        ("sagemaker-corpus", "us-west-2", ""),
+        ("sagemaker-corpus", "", "there is no bucket 'sagemaker-corpus'"),
+        ("other", "us-west-2", "does not match the stack's parameter MountableBuckets"),
+    ],
+)
+def test_the_buckets_that_nodes_mount_are_looked_at(
+    bucket: str, located_in: str, words: str
+) -> None:
+    """Beside the image, which need not have the program that mounts them."""
+    account, spec = RecordedAccount(), copy.deepcopy(RUN)
+    spec["cluster"]["spec"]["s3Mounts"] = [
+        {"bucket": "sagemaker-first", "mountPath": "/first"},
+        {"bucket": bucket, "mountPath": "/data"},
+    ]
+
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        if request["Bucket"] == "sagemaker-corpus" and not located_in:
+            raise NotAnswered("s3:GetBucketLocation", "NoSuchBucket", "no such bucket")
+        return located(located_in)(request)
+
+    set_in(account.answers, "s3:GetBucketLocation", answer)
+    found = [one for one in examine(account, Scope.of(spec)) if one.check != "image"]
+    assert [one.check for one in found] == ["s3_mounts"] * bool(words)
+    for one in found:
+        assert (one.severity, one.subject) == ("failure", "cluster.spec.s3Mounts.1.bucket")
+        assert words in one.problem
+        assert one.remedy
+
+
 def test_a_secret_of_the_console_names_the_accounts_own_key_and_is_sound() -> None:
     account = RecordedAccount()
     account.answers["secretsmanager:DescribeSecret"]["KmsKeyId"] = "k"
@@ -295,8 +328,9 @@ def test_what_every_way_needs_is_said_once() -> None:
 
 
 def test_every_check_has_a_planted_fault() -> None:
-    of_queues_alone = {"parallelcluster"}  # its faults are planted below
-    assert {one[0] for one in PLANTED} | of_queues_alone == set(names())
+    # The faults of these are planted in tests of their own.
+    others = {"parallelcluster", "s3_mounts"}
+    assert {one[0] for one in PLANTED} | others == set(names())
 
 
 def test_endpoints_for_every_service_are_as_good_as_a_nat() -> None:

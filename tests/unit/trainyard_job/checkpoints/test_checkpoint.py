@@ -247,6 +247,13 @@ def test_a_fence_that_cannot_be_read_stops_the_commit(attempt: Attempt) -> None:
         save(attempt, 5)
 
 
+def test_a_directory_in_the_fences_place_is_named_and_stops_the_commit(attempt: Attempt) -> None:
+    (attempt.run_dir / "fence").unlink(missing_ok=True)
+    (attempt.run_dir / "fence").mkdir()
+    with pytest.raises(CheckpointFailed, match=r"/fence is a directory.*write to another place"):
+        save(attempt, 5)
+
+
 @pytest.mark.parametrize(
     "name", [".tmp-step-000000000009-attempt-1", ".old-by-agent-step-000000000009-attempt-1"]
 )

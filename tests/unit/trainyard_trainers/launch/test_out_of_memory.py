@@ -52,6 +52,11 @@ class Machine:
         (self._top / "slurm/job_7" / self._names[0]).write_text(f"low 0\noom 3\noom_kill {count}\n")
         (self.proc / "vmstat").write_text(f"pgfault 5\noom_kill {of_machine}\nfoo 1\n")
 
+    def kills_in(self, group: str, count: int) -> None:
+        """Kills that a group counts; one outside the job's line is made for it."""
+        (self._top / group).mkdir(exist_ok=True)
+        (self._top / group / self._names[0]).write_text(f"oom_kill {count}\n")
+
     def says(self, pid: int, *, at: float | None = None) -> None:
         """A line as Linux writes it. The file stands for the device; a read gives one record."""
         seconds = time.monotonic() if at is None else at
@@ -63,6 +68,33 @@ class Machine:
 
     def kind(self, end: Failure = KILLED) -> str | None:
         return self.watch.blamed_for(end).kind
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize(
+    ("place", "ours"),
+    [("slurm", False), ("slurm/job_7", True), ("slurm/job_7/step_0", True), ("other", False)],
+)
+def test_a_neighbours_kill_is_not_ours(
+    tmp_path: Path, version: int, place: str, ours: bool
+) -> None:
+    """Groups above the job's count the kills of all jobs below them."""
+    machine = Machine(tmp_path, version=version)
+    machine.kills_in(place, 1)
+    assert machine.kind() == ("out-of-memory" if ours else "signal")
+
+
+@pytest.mark.parametrize(("place", "ours"), [("pods", False), ("pods/a", True)])
+def test_outside_slurm_the_innermost_group_alone_is_ours(
+    tmp_path: Path, place: str, ours: bool
+) -> None:
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text("0::/pods/a\n")
+    (tmp_path / "cgroup/pods/a").mkdir(parents=True)
+    (tmp_path / "kmsg").write_bytes(b"")
+    watch = MemoryWatch(tmp_path / "proc", tmp_path / "cgroup", tmp_path / "kmsg")
+    (tmp_path / "cgroup" / place / "memory.events").write_text("oom_kill 1\n")
+    assert watch.blamed_for(KILLED).kind == ("out-of-memory" if ours else "signal")
 
 
 @pytest.mark.parametrize("version", [1, 2])
