@@ -431,6 +431,19 @@ def test_the_commit_that_runs_is_shown(
     assert "step 30 of run-x" in out
 
 
+def test_the_directory_that_was_uploaded_is_shown_by_its_content(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]
+) -> None:
+    tree = "ec5886a0113808ad" + "0" * 48
+    code = {"tree": tree, "files": 9, "bytes": 5246629, "url": "", "ref": "", "commit": ""}
+    api.answers |= {
+        f"GET /v1/runs/{RUN}": (200, a_run(code=code)),
+        f"GET /v1/runs/{RUN}/checkpoints": (200, {"checkpoints": []}),
+    }
+    out = trainyard("run", "show", RUN)[1]
+    assert "an uploaded directory, 9 files, 5.0 MiB, content ec5886a01138" in " ".join(out.split())
+
+
 def test_a_run_that_is_synced_says_when_and_what_and_how_to_get_it(
     api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]
 ) -> None:
