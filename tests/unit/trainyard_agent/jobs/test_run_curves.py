@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ def test_while_it_trains_they_are_kept_now_and_then(
     tmp_path: Path, s3: AgentS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1000.0
-    monkeypatch.setattr(run_curves.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     one = attempt(tmp_path, state="running")
     curves = made(tmp_path, s3, one)
 
@@ -136,7 +137,7 @@ def test_an_export_waits_for_the_curves_of_all_attempts(tmp_path: Path, s3: Agen
 def test_trouble_with_s3_is_tried_again_and_ends_nothing(tmp_path: Path, s3: AgentS3) -> None:
     one = attempt(tmp_path)
     report(one, 1)
-    trouble = [Unreachable("no answer")]
+    trouble: list[Exception] = [Unreachable("no answer")]
 
     def before(verb: str, key: str) -> None:
         if trouble:

@@ -26,7 +26,9 @@ def run(client: Client, world: World) -> Run:
     made = world.runs.get(client.post("/v1/runs", spec()).json["id"])
     attempts = [Attempt(number=1), Attempt(number=2)]
     ended = made.created_at + timedelta(hours=2)
-    found = world.runs.put(made.changed(attempts=attempts, status="Succeeded", finished_at=ended))
+    found: Run = world.runs.put(
+        made.changed(attempts=attempts, status="Succeeded", finished_at=ended)
+    )
     world.clock.tick(MONTH.total_seconds())
     return found
 
@@ -51,7 +53,8 @@ def keep(world: World, run: Run, attempt: int, *curves: KeptCurve, **more: Any) 
 def asked(client: Client, run: Run, **query: Any) -> dict[str, Any]:
     answer = client.get(f"/v1/runs/{run.id}/metrics", query=query)
     assert answer.status == 200, answer.text
-    return answer.json
+    found: dict[str, Any] = answer.json
+    return found
 
 
 def points(found: dict[str, Any]) -> Sequence[tuple[int, int, float]]:
