@@ -82,20 +82,13 @@ def _image(run: Json) -> str | None:
 
 
 def _code(run: Json) -> str | None:
-    """The commit that runs, or the upload with its size: a run is compared with another by it."""
-    code = run.get("code") or {}
-    if not code:
-        return None
-    if not code.get("commit"):
-        size = f"{counted(code['files'], 'file')}, {bytes_text(code['bytes'])}"
-        return escape(f"upload {code['tree']} ({size})")
     """The commit that runs, or what was uploaded: of equal content the same for any two runs."""
     code = run.get("code") or {}
     if not code.get("commit"):
         if not code.get("tree") or code.get("url"):
             return None
-        files = f"{counted(code['files'], 'file')}, {bytes_text(code['bytes'])}"
-        return escape(f"an uploaded directory, {files}, content {code['tree'][:12]}")
+        size = f"{counted(code['files'], 'file')}, {bytes_text(code['bytes'])}"
+        return escape(f"an uploaded directory, {size}, upload {code['tree']}")
     asked = "" if code["ref"] == code["commit"] else f" ({code['ref']})"
     return escape(f"{code['url']}{asked}, commit {code['commit']}")
 

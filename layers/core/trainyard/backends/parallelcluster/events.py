@@ -50,8 +50,8 @@ _CAUSES: Mapping[str, str] = {
 #: What the fleet's state says after such a failure, if it does.
 PROTECTED_MODE = (
     "the fleet is in protected mode now: queues whose nodes did not boot are switched off. Mend "
-    "the cause, then stop the fleet and start it again (trainyard cluster stop, trainyard cluster "
-    "start)"
+    "the cause, then stop the fleet and start it again (trainyard cluster stop CLUSTER, trainyard "
+    "cluster start CLUSTER)"
 )
 _SHOWN = 10
 
