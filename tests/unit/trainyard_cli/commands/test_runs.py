@@ -562,7 +562,6 @@ def test_a_run_is_shown_though_its_cost_cannot_be_read(
     }
     code, out, _ = trainyard("run", "show", RUN)
     assert (code, "cost" in out) == (0, False)
-    out = trainyard("run", "show", RUN)[1]
 
 
 def test_a_run_that_is_synced_says_when_and_what_and_how_to_get_it(
