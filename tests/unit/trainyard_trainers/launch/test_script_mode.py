@@ -133,3 +133,18 @@ def test_as_many_and_as_long_hyperparameters_as_are_taken_start_a_program(
     (job.work_dir / "main.py").write_text(told)
     code, _, said = run_launch(attempt_dir)
     assert (code, said.split()[-3:]) == (0, ["201", "False", "2498"]), said[-500:]
+
+
+@pytest.mark.real
+def test_in_a_container_variables_and_directories_are_left_as_they_are(
+    attempt_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINYARD_HOSTS", "localhost")
+    monkeypatch.setenv("SM_MODEL_DIR", "/opt/ml/model")
+    job = write_job(attempt_dir, hyperparameters={})
+    (job.work_dir / "main.py").write_text(
+        "import os; print(os.environ['SM_MODEL_DIR'], 'SM_HOSTS' in os.environ)"
+    )
+    code, _, said = run_launch(attempt_dir)
+    assert (code, said.split()[-2:]) == (0, ["/opt/ml/model", "False"]), said
+    assert list(job.output_dir.iterdir()) == []
