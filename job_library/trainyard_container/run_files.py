@@ -62,7 +62,7 @@ def lay_out(
     """
     for path in (where.attempt_dir, where.run_dir / places.OUTPUT, checkpoints(where, bundle)):
         path.mkdir(parents=True, exist_ok=True)
-    script_mode.lay_out(where)
+    script_mode.lay_out(where, asked=bundle.get("hyperparameters") is not None)
     job = {name: value for name, value in bundle.items() if name not in ("batchScript", "files")}
     job["hyperparameters"] = script_mode.hyperparameters(where, job.get("hyperparameters"))
     write_json(where.attempt_dir / places.JOB, {**job, "region": where.region})

@@ -91,12 +91,20 @@ def exported(where: Surroundings) -> dict[str, Path]:
     }
 
 
-def lay_out(where: Surroundings) -> None:
-    """The directories that such a script takes for there. /opt/ml/checkpoints, which no bucket is
-    bound to here, leads into the run's output directory. Raises OSError.
+def lay_out(where: Surroundings, *, asked: bool) -> None:
+    """The directories that such a script takes for there. Raises OSError.
+
+    `asked`: the job has hyperparameters, or {}. Then /opt/ml/checkpoints, which no bucket is bound
+    to here, leads into the run's output directory. Other programs find nothing there that is not
+    theirs: some begin anew only where it is empty.
     """
     for path in exported(where).values():
         path.mkdir(parents=True, exist_ok=True)
+    if asked:
+        _keep_checkpoints(where)
+
+
+def _keep_checkpoints(where: Surroundings) -> None:
     target, path = where.run_dir / places.SCRIPT_CHECKPOINTS, where.ml / _CHECKPOINTS
     target.mkdir(parents=True, exist_ok=True)
     try:

@@ -4,6 +4,7 @@ run on every backend.
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -19,6 +20,7 @@ LONGEST_NAME = 256
 LONGEST_VALUE = 2500
 #: AWS's containers take names that begin so for themselves, and these.
 _AWSS_PREFIX = "sagemaker_"
+_UNSENDABLE = re.compile("[\0\ud800-\udfff]")
 _AWSS = ("_tuning_objective_metric", "default_user_module_name")
 
 
@@ -42,8 +44,8 @@ def _sendable(value: JsonValue, info: ValidationInfo) -> JsonValue:
     for part in _parts(value):
         if isinstance(part, float) and not math.isfinite(part):
             raise ValueError("must be JSON, which has no infinity and no nan; give a text")
-        if isinstance(part, str) and "\0" in part:
-            raise ValueError("must not contain the NUL character")
+        if isinstance(part, str) and _UNSENDABLE.search(part):
+            raise ValueError("must not contain the NUL character or half of a surrogate pair")
     size = len(encoded(value))
     if size > LONGEST_VALUE:
         raise ValueError(

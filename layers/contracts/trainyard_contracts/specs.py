@@ -202,8 +202,8 @@ class JobSpec(Strict):
         default=None,
         max_length=MOST_HYPERPARAMETERS,
         description="of a program that is written for script mode: it gets each as --NAME VALUE "
-        "after 'arguments', and the variables SM_*. A training job's program has the variables in "
-        "any case; on Slurm give {} where there are none to be given",
+        "after 'arguments', and the variables SM_*; {} where there are none to be given. A "
+        "training job's program has the variables in any case",
     )
     environment: Annotated[dict[EnvironmentName, TextOrNumber], judged(_free_names)] = Field(
         default_factory=dict,

@@ -164,12 +164,12 @@ def test_the_model_goes_to_s3_and_stays_where_sagemaker_takes_it(tmp_path: Path)
 
 def test_the_next_attempt_finds_model_and_checkpoints_where_it_left_them(tmp_path: Path) -> None:
     client = S3Client()
-    first, _ = container(tmp_path / "1")
+    first, _ = container(tmp_path / "1", hyperparameters={})
     (tmp_path / "1/model/best.pt").write_text("best")
     (tmp_path / "1/checkpoints/3.pt").write_text("state")
     made = results(first, client)
     assert made.send(made.changed()) == ""
-    second, _ = container(tmp_path / "2")
+    second, _ = container(tmp_path / "2", hyperparameters={})
     restored = results(second, client)
     assert restored.restore() == 2
     assert (tmp_path / "2/model/best.pt").read_text() == "best"
@@ -183,7 +183,7 @@ def test_a_directory_of_sagemakers_that_is_in_use_is_left_alone(
 ) -> None:
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints/theirs.pt").write_text("x")
-    script_mode.lay_out(surroundings(tmp_path))
+    script_mode.lay_out(surroundings(tmp_path), asked=True)
     assert (tmp_path / "checkpoints/theirs.pt").read_text() == "x"
     assert "checkpoints is not kept" in capsys.readouterr().err
 
@@ -191,5 +191,12 @@ def test_a_directory_of_sagemakers_that_is_in_use_is_left_alone(
 def test_a_link_of_an_earlier_job_in_a_warm_pool_is_replaced(tmp_path: Path) -> None:
     where = surroundings(tmp_path)
     (tmp_path / "checkpoints").symlink_to(where.run_dir.with_name("run-0") / "gone")
-    script_mode.lay_out(where)
+    script_mode.lay_out(where, asked=True)
     assert (tmp_path / "checkpoints").resolve() == where.run_dir / "output/script-mode/checkpoints"
+
+
+def test_a_program_that_is_no_such_script_finds_its_output_directory_empty(tmp_path: Path) -> None:
+    where, _ = container(tmp_path)
+    assert list((where.run_dir / "output").iterdir()) == []
+    assert not (tmp_path / "checkpoints").exists()
+    assert (tmp_path / "model").is_dir()

@@ -59,7 +59,9 @@ def test_a_name_that_no_program_would_see_is_refused(name: str) -> None:
     assert "AWS's containers take for themselves" in words
 
 
-@pytest.mark.parametrize("value", [float("nan"), [float("inf")], "a\0b", {"a": {"b\0": 1}}])
+@pytest.mark.parametrize(
+    "value", [float("nan"), [float("inf")], "a\0b", {"a": {"b\0": 1}}, "\ud800"]
+)
 def test_what_is_no_json_or_no_argument_is_refused(value: Any) -> None:
     assert refusal({"x": value})[0][:2] == ("hyperparameters", "x")
 

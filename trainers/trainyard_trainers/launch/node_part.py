@@ -46,7 +46,7 @@ from . import (
     relay,
     script_mode,
 )
-from .allocation import Allocation, Job, Node
+from .allocation import HOSTS, Allocation, Job, Node
 from .other_parts import OtherParts, let_others_say_the_same, tell
 from .out_of_memory import MemoryWatch
 from .step_daemon import StepDaemon
@@ -70,9 +70,8 @@ PIPE_BYTES = 60_000
 def _set_environment(allocation: Allocation) -> None:
     """Everything below must be in place before torch is imported."""
     job = allocation.job
-    # In a container they are there already, and say more.
-    for name, value in script_mode.of_node(allocation).items():
-        os.environ.setdefault(name, value)
+    if not os.environ.get(HOSTS):  # in a container of a training job all is there already
+        os.environ.update(script_mode.of_node(allocation))
     os.environ.update({**script_mode.meeting_point(allocation), **job.environment()})
     os.environ["PYTHONPATH"] = os.pathsep.join(
         [str(job.work_dir), *LIBRARY, *filter(None, [os.environ.get("PYTHONPATH")])],

@@ -20,14 +20,24 @@ from .allocation import Allocation, Job
 from .hyperparameters import arguments
 
 _DEV = Path("/dev")
+#: Bytes of a variable with its name, '=' and an end (MAX_ARG_STRLEN of Linux, 128 KiB).
+_LONGEST_VARIABLE = 131072 - 2
 #: logging.INFO, as AWS's SDK sends it.
 _LOG_LEVEL = 20
 _CHANNEL_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_")
 
 
 def variables(values: Mapping[str, Any]) -> dict[str, str]:
-    """Each as SM_NAME: a text as it is, null as the empty text, all else as JSON."""
-    return {f"SM_{name.upper()}": _text(value) for name, value in values.items()}
+    """Each as SM_NAME: a text as it is, null as the empty text, all else as JSON.
+
+    One that Linux would not take is left out: with it no program could be started.
+    """
+    found = {f"SM_{name.upper()}": _text(value) for name, value in values.items()}
+    return {
+        name: text
+        for name, text in found.items()
+        if len(name) + len(text.encode(errors="surrogateescape")) < _LONGEST_VARIABLE
+    }
 
 
 def _text(value: Any) -> str:

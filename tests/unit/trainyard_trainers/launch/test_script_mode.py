@@ -119,3 +119,32 @@ def test_a_script_of_sagemakers_runs_unchanged(attempt_dir: Path) -> None:
     assert model["given"]["train"] == "/data/mine", "the user's own variable wins"
     assert model["sees"]["SM_HOSTS"] == '["localhost"]'
     assert model["sees"]["MASTER_ADDR"] == "127.0.0.1"
+
+
+@pytest.mark.real
+def test_as_many_and_as_long_hyperparameters_as_are_taken_start_a_program(
+    attempt_dir: Path,
+) -> None:
+    given = {f"h{number}": "a" * 2498 for number in range(100)}
+    job = write_job(attempt_dir, hyperparameters=given)
+    told = (
+        "import os, sys; print(len(sys.argv), 'SM_HPS' in os.environ, len(os.environ['SM_HP_H7']))"
+    )
+    (job.work_dir / "main.py").write_text(told)
+    code, _, said = run_launch(attempt_dir)
+    assert (code, said.split()[-3:]) == (0, ["201", "False", "2498"]), said[-500:]
+
+
+@pytest.mark.real
+def test_in_a_container_variables_and_directories_are_left_as_they_are(
+    attempt_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINYARD_HOSTS", "localhost")
+    monkeypatch.setenv("SM_MODEL_DIR", "/opt/ml/model")
+    job = write_job(attempt_dir, hyperparameters={})
+    (job.work_dir / "main.py").write_text(
+        "import os; print(os.environ['SM_MODEL_DIR'], 'SM_HOSTS' in os.environ)"
+    )
+    code, _, said = run_launch(attempt_dir)
+    assert (code, said.split()[-2:]) == (0, ["/opt/ml/model", "False"]), said
+    assert list(job.output_dir.iterdir()) == []
