@@ -146,10 +146,17 @@ def _time_of(line: dict[str, Any]) -> float:
 
 
 def losses_kept(directory: Path) -> list[Point]:
-    """The losses that this agent kept before it was restarted, by their steps."""
+    """The losses that this agent kept before it was restarted, by their steps.
+
+    Raises OSError where the file cannot be read just now.
+    """
     try:
         body = read_small(directory, directory / places.KEPT_CURVES, MOST_BYTES)
         curves = KeptCurves.model_validate_json(body).curves
-    except (OSError, ValueError):
+    except ValueError:
+        return []
+    except OSError as error:
+        if may_pass(error):
+            raise
         return []
     return next((curve.points for curve in curves if curve.name == LOSS), [])

@@ -37,13 +37,15 @@ PAUSES_SECONDS = (0.5, 2.0, 10.0, 60.0)
 
 @dataclass
 class _Keeping:
-    """One attempt. `before`: losses that were kept before this agent was restarted."""
+    """One attempt. `before`: losses that were kept before this agent was restarted; None: they
+    were not looked for yet.
+    """
 
     reported: Reported
-    before: list[Point]
     began: float
     due: float
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    before: list[Point] | None = None
     kept: KeptCurves | None = None
 
 
@@ -108,9 +110,8 @@ class RunCurves:
     def _of(self, attempt: Attempt) -> _Keeping:
         key = (attempt.run_id, attempt.number)
         if key not in self._keeping:
-            now, before = time.monotonic(), losses_kept(attempt.directory)
-            reported = Reported(attempt.directory)
-            self._keeping[key] = _Keeping(reported, before, now, now + EVERY_SECONDS)
+            now = time.monotonic()
+            self._keeping[key] = _Keeping(Reported(attempt.directory), now, now + EVERY_SECONDS)
         return self._keeping[key]
 
     async def _keep(self, attempt: Attempt, keeping: _Keeping, *, last: bool) -> None:
@@ -122,7 +123,10 @@ class RunCurves:
     def _read_and_keep(
         self, attempt: Attempt, keeping: _Keeping, said: list[Point], last: bool
     ) -> None:
+        """In a thread: the shared filesystem may stand still."""
         reported = keeping.reported
+        if keeping.before is None:
+            keeping.before = losses_kept(attempt.directory)
         reported.look(last=last)
         parts = [reported.metrics, reported.steps, losses_of(said, keeping.before)]
         curves, left_out = joined(parts)

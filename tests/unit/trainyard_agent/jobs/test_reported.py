@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import tracemalloc
@@ -156,3 +157,14 @@ def test_nothing_is_there(tmp_path: Path) -> None:
     found = Reported(tmp_path / "no")
     found.look(last=True)
     assert (points(found), losses_kept(tmp_path / "no")) == ({}, [])
+
+
+def test_losses_that_cannot_be_read_just_now_are_not_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stale(*_: object) -> bytes:
+        raise OSError(errno.ESTALE, "the file system fails over")
+
+    monkeypatch.setattr(reported, "read_small", stale)
+    with pytest.raises(OSError, match="fails over"):
+        losses_kept(tmp_path)
