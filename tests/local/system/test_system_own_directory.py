@@ -148,5 +148,6 @@ def test_three_commands_bring_the_model_that_the_program_makes_by_hand(
     assert (results / "working/out/model.json").read_bytes() == expected
     assert json.loads(expected)["title"] == "Deja vu"
     left = {str(path.relative_to(results)) for path in results.rglob("*") if path.is_file()}
-    # What came with it is no result.
-    assert left == {".gitignore", "working/out/model.json", "logs/attempt-1.log"}
+    # What came with it is no result. Its log says losses, and they are kept.
+    reported = {"logs/attempt-1.log", "curves/attempt-1.curves.json"}
+    assert left == {".gitignore", "working/out/model.json", *reported}
