@@ -5,18 +5,22 @@ Needs the standard library only.
 
 from __future__ import annotations
 
-from typing import Generic, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
 
-class _Entry(NamedTuple, Generic[T]):
+# Before Python 3.11, which nodes may have, no named tuple is generic.
+@dataclass(frozen=True)
+class _Entry(Generic[T]):
     number: int
     value: float
     item: T
 
 
-class _Bucket(NamedTuple, Generic[T]):
+@dataclass(frozen=True)
+class _Bucket(Generic[T]):
     """So many entries in a row, of which the lowest and the highest are kept."""
 
     low: _Entry[T]
@@ -65,7 +69,8 @@ class Thinned(Generic[T]):
         """What is kept, in the order in which it was added."""
         kept = [entry for bucket in self._buckets for entry in (bucket.low, bucket.high)]
         kept += [entry for entry in (self._first, self._last) if entry is not None]
-        return [entry.item for _, entry in sorted({one.number: one for one in kept}.items())]
+        by_number = {entry.number: entry for entry in kept}
+        return [by_number[number].item for number in sorted(by_number)]
 
     def clear(self) -> None:
         """Keep nothing of what was added."""
