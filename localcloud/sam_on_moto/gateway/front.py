@@ -17,6 +17,7 @@ from sam_on_moto.cloud import Cloud, Handler
 from sam_on_moto.functions.registry import Functions, NoSuchFunction
 from sam_on_moto.gateway import admin, gateway
 from sam_on_moto.gateway.gateway import Gateway
+from sam_on_moto.gateway.signed import headers_of, refusal
 from sam_on_moto.iam.access import Denied
 from sam_on_moto.iam.signatures import Rejected, SignedRequest, verify
 from sam_on_moto.moto_patches.quotas import MOST_ASYNCHRONOUS_BYTES, MOST_PAYLOAD_BYTES
@@ -80,7 +81,11 @@ class Front:
             if path.startswith(beginning):
                 return own
         signed = _SIGNED_FOR.search(environ.get("HTTP_AUTHORIZATION", ""))
-        return self._service(signed[1], environ.get("HTTP_X_AMZ_TARGET", "")) if signed else None
+        if signed is None:
+            return None
+        if (wrong := refusal(environ, self._cloud.access.principal)) is not None:
+            return lambda _: wrong
+        return self._service(signed[1], environ.get("HTTP_X_AMZ_TARGET", ""))
 
     def _service(self, name: str, target: str) -> Handler | None:
         """What answers a request that is signed for this service; None if moto does."""
@@ -137,16 +142,10 @@ class Front:
 
 
 def _request(environ: dict[str, Any]) -> Request:
-    headers = {
-        name[5:].replace("_", "-").lower(): value
-        for name, value in environ.items()
-        if name.startswith("HTTP_")
-    }
-    for name in ("CONTENT_TYPE", "CONTENT_LENGTH"):
-        if environ.get(name):
-            headers[name.replace("_", "-").lower()] = environ[name]
     path, _, query = environ["RAW_URI"].partition("?")
-    return Request(environ["REQUEST_METHOD"], path, query, headers, environ["wsgi.input"].read())
+    return Request(
+        environ["REQUEST_METHOD"], path, query, headers_of(environ), environ["wsgi.input"].read()
+    )
 
 
 def _foreign_host(request: Request) -> Response:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from http.client import HTTPMessage
 from urllib.parse import parse_qsl, urlsplit
 
-from botocore.auth import S3SigV4QueryAuth, SigV4Auth
+from botocore.auth import S3SigV4Auth, S3SigV4QueryAuth, SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
@@ -21,7 +21,9 @@ CLOCK_SKEW_SECONDS = 300
 #: The longest that a presigned URL may be valid: seven days.
 LONGEST_URL_SECONDS = 7 * 86400
 _SIGNATURE = "X-Amz-Signature"
-_AUTHORIZATION = re.compile(
+_BODY_HEADER = "x-amz-content-sha256"
+#: The header of Signature Version 4.
+AUTHORIZATION = re.compile(
     r"AWS4-HMAC-SHA256\s+Credential=(?P<key>[^/,\s]+)/(?P<date>\d{8})/"
     r"(?P<region>[^/]+)/(?P<service>[^/]+)/aws4_request"
     r",\s*SignedHeaders=(?P<headers>[^,\s]+),\s*Signature=(?P<signature>[0-9a-f]{64})\s*"
@@ -54,7 +56,7 @@ def verify(
     header = request.headers.get("authorization")
     if not header:
         raise Rejected("Missing Authentication Token")
-    found = _AUTHORIZATION.fullmatch(header)
+    found = AUTHORIZATION.fullmatch(header)
     if not found:
         raise Rejected(
             "Authorization header requires an AWS4-HMAC-SHA256 Credential, "
@@ -110,12 +112,12 @@ def verify_presigned(
     if set(unsigned) - set(signed):
         raise Rejected("There were headers present in the request which were not signed")
     sent = {name: request.headers[name] for name in signed if name in request.headers}
-    recomputed = AWSRequest(method=request.method, url=_unsigned(request.url), headers=sent)
-    recomputed.context["timestamp"] = given["X-Amz-Date"]
+    again = AWSRequest(method=request.method, url=_unsigned(request.url), headers=sent)
+    again.context["timestamp"] = given["X-Amz-Date"]
     credentials = Credentials(principal.access_key_id, principal.secret_access_key)
     signer = _UrlSigner(credentials, scope[2], frozenset(signed))
-    canonical = signer.canonical_request(recomputed)
-    expected = str(signer.signature(signer.string_to_sign(recomputed, canonical), recomputed))
+    canonical = signer.canonical_request(again)
+    expected = str(signer.signature(signer.string_to_sign(again, canonical), again))
     if not hmac.compare_digest(expected, given.get(_SIGNATURE, "")):
         raise Rejected(
             "The request signature we calculated does not match the signature you provided. "
@@ -179,32 +181,45 @@ def _signature(
 
     The body's hash is always ours, never the caller's word.
     """
-    headers = {name: request.headers[name] for name in signed}
-    declared = request.headers.get("x-amz-content-sha256")
+    declared = request.headers.get(_BODY_HEADER)
     actual = hashlib.sha256(request.body).hexdigest()
     if declared not in (None, actual):
         raise Rejected("The request body does not match the X-Amz-Content-SHA256 header.")
-    recomputed = AWSRequest(
+    return recomputed(request, principal, signed, timestamp, scope, actual)
+
+
+def recomputed(
+    request: SignedRequest,
+    principal: Principal,
+    signed: Sequence[str],
+    timestamp: str,
+    scope: tuple[str, str],
+    body_sha256: str,
+) -> str:
+    """The signature that the principal's secret gives; `scope` is (region, service)."""
+    headers = {name: request.headers.get(name, "") for name in signed if name != _BODY_HEADER}
+    again = AWSRequest(
         method=request.method,
         url=request.url,
-        headers={**headers, "X-Amz-Content-SHA256": actual},
+        headers={**headers, _BODY_HEADER: body_sha256},
         data=request.body,
     )
-    recomputed.context["timestamp"] = timestamp
+    again.context["timestamp"] = timestamp
     region, service = scope
     credentials = Credentials(principal.access_key_id, principal.secret_access_key)
-    signer = _Signer(credentials, service, region, frozenset(signed))
-    canonical = signer.canonical_request(recomputed)
-    return str(signer.signature(signer.string_to_sign(recomputed, canonical), recomputed))
+    kind = _S3Signer if service == "s3" else _Signer
+    signer = kind(credentials, service, region, frozenset(signed))
+    canonical = signer.canonical_request(again)
+    return str(signer.signature(signer.string_to_sign(again, canonical), again))
 
 
-class _Signer(SigV4Auth):  # type: ignore[misc]
-    """SigV4 over the headers that the caller chose to sign, no more and no less."""
+class _ChosenHeaders:
+    """Signs the headers that the caller chose to sign, no more and no less."""
 
     def __init__(
         self, credentials: Credentials, service: str, region: str, signed: frozenset[str]
     ) -> None:
-        super().__init__(credentials, service, region)
+        super().__init__(credentials, service, region)  # type: ignore[call-arg]
         self._signed = signed
 
     def headers_to_sign(self, request: AWSRequest) -> HTTPMessage:
@@ -213,6 +228,14 @@ class _Signer(SigV4Auth):  # type: ignore[misc]
             if name.lower() in self._signed:
                 chosen[name.lower()] = value
         return chosen
+
+
+class _Signer(_ChosenHeaders, SigV4Auth):  # type: ignore[misc]
+    """Of all services but S3."""
+
+
+class _S3Signer(_ChosenHeaders, S3SigV4Auth):  # type: ignore[misc]
+    """S3 signs its paths as they are sent."""
 
 
 class _UrlSigner(S3SigV4QueryAuth):  # type: ignore[misc]
