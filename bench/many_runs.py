@@ -1,7 +1,9 @@
-"""An array of 200 runs beside 40 others on ten nodes: `make bench-many`.
+"""An array of 200 runs of one team beside 40 runs of another on ten nodes: `make bench-many`.
 
-All must end, and none may be lost. Meanwhile it asks what people ask, and times the sweep. Writes
-build/bench/many_runs.json; exits with 1 if a run did not succeed or was lost.
+All must end, and none may be lost; the nodes are shared fairly by the label `team`, so the second
+team, which comes last, does not wait for the array. Meanwhile it asks what people ask, and times
+the sweep. Writes build/bench/many_runs.json; exits with 1 if a run did not succeed or was lost, or
+if turns were not fair.
 """
 
 from __future__ import annotations
@@ -99,8 +101,8 @@ class Watch:
 
 
 def submit(api: Any, members: int, others: int, parallel: int) -> tuple[str, list[str]]:
-    """The array, and so many runs beside it that somebody else submits."""
-    run = {"name": "member", "cluster": {"name": CLUSTER}, "job": _job("{number}")}
+    """The array, and so many runs of another team that come after it."""
+    run = {"name": "member", "labels": {"team": "array"}, **_on_cluster("{number}")}
     spec = {
         "run": run,
         "parameters": [{"number": str(number)} for number in range(members)],
@@ -109,7 +111,7 @@ def submit(api: Any, members: int, others: int, parallel: int) -> tuple[str, lis
     array = api.submit_array(spec)["id"]
     beside = [
         api.submit_run(
-            {"name": f"other-{number}", "cluster": {"name": CLUSTER}, "job": _job(str(number))}
+            {"name": f"other-{number}", "labels": {"team": "others"}, **_on_cluster(str(number))}
         )["id"]
         for number in range(others)
     ]
@@ -140,6 +142,27 @@ def ends(api: Any, array: str, beside: list[str], members: int) -> Json:
         "lost": sum(counts["lost"] for counts in counted.values()),
         "twice": len(known) - len(set(known)),
     }
+
+
+def fairness(api: Any, array: str, beside: list[str], nodes: int) -> Json:
+    """How the two teams' turns went, one node each.
+
+    While both want nodes, each team may begin as many runs as the other. The array came first and
+    holds all nodes at the beginning, so it may be ahead by as many as there are nodes, once for
+    those that it holds and once for those that both hold at the end.
+    """
+    members = [str(one["runId"]) for one in api.array_members(array) if one.get("runId")]
+    others = sorted(_began(api, run_id) for run_id in beside)
+    last = others[-1] if others else ""
+    ahead = sum(1 for run_id in members if "" < _began(api, run_id) <= last)
+    most = len(others) + 2 * nodes
+    return {"membersBegunWhenTheLastOtherBegan": ahead, "most": most, "fair": ahead <= most}
+
+
+def _began(api: Any, run_id: str) -> str:
+    """When its first attempt started, as the API writes times; empty if none did."""
+    attempts = api.run(run_id)["attempts"]
+    return str(attempts[0].get("startedAt") or "") if attempts else ""
 
 
 def _end(api: Any, run_id: str | None) -> str:
@@ -198,6 +221,7 @@ def measure(cloud: LocalCloud, words: argparse.Namespace) -> Json:
         "maxParallel": words.parallel,
         "seconds": seconds,
         "ends": ends(api, array, beside, words.members),
+        "turns": fairness(api, array, beside, words.nodes),
         "throttled": throttled(before, after, counting.answers),
         "functionErrors": errors(before, after),
         "while": watch.figures(),
@@ -205,9 +229,10 @@ def measure(cloud: LocalCloud, words: argparse.Namespace) -> Json:
     }
 
 
-def _job(number: str) -> Json:
-    return {"recipe": "command", "nodes": 1, "script": "number.py", "arguments": [number],
-            "files": {"number.py": PROGRAM}}  # fmt: skip
+def _on_cluster(number: str) -> Json:
+    job = {"recipe": "command", "nodes": 1, "script": "number.py", "arguments": [number],
+           "files": {"number.py": PROGRAM}}  # fmt: skip
+    return {"cluster": {"name": CLUSTER}, "job": job}
 
 
 def _cluster(api: Any, nodes: int, seconds: float) -> None:
@@ -215,7 +240,8 @@ def _cluster(api: Any, nodes: int, seconds: float) -> None:
         {"name": "controller", "role": "controller", "instanceType": "ml.c5.large", "count": 1},
         {"name": "workers", "role": "worker", "instanceType": "ml.c5.xlarge", "count": nodes},
     ]
-    spec = {"name": CLUSTER, "instanceGroups": groups, **ON_FSX}
+    sharing = {"fairBy": "team"}
+    spec = {"name": CLUSTER, "instanceGroups": groups, "sharing": sharing, **ON_FSX}
     api.create_cluster({**spec, "environment": {"kind": "existing"}})
     deadline = time.monotonic() + seconds
     while api.cluster(CLUSTER)["status"] != "Ready":
@@ -256,7 +282,8 @@ def main(argv: list[str] | None = None) -> int:
     words.output.parent.mkdir(parents=True, exist_ok=True)
     words.output.write_text(json.dumps(found, indent=2) + "\n")
     print(json.dumps(found, indent=2))
-    return 0 if whole(found["ends"], words.members, words.others) else 1
+    good = whole(found["ends"], words.members, words.others) and found["turns"]["fair"]
+    return 0 if good else 1
 
 
 if __name__ == "__main__":

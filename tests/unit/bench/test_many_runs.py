@@ -67,6 +67,23 @@ def test_members_that_share_a_run_and_runs_that_failed_are_not_whole() -> None:
     assert not many_runs.whole(many_runs.ends(api, "array", ["c"], 2), 2, 1)
 
 
+@pytest.mark.parametrize(
+    ("order", "ahead", "fair"), [("aoaoaoaa", 3, True), ("aaaaaooo", 5, False)]
+)
+def test_turns_are_fair_if_the_array_is_not_ahead(order: str, ahead: int, fair: bool) -> None:
+    begun = {f"{team}{at}": f"2026-11-20T00:00:{at:02}Z" for at, team in enumerate(order)}
+
+    class Begun(Api):
+        def run(self, run_id: str) -> Json:
+            return {"attempts": [{"startedAt": begun[run_id]}]}
+
+    members: list[str | None] = [name for name in begun if name.startswith("a")]
+    others = [name for name in begun if name.startswith("o")]
+    found = many_runs.fairness(Begun({}, members), "array", others, 0)
+    assert found["membersBegunWhenTheLastOtherBegan"] == ahead
+    assert found["fair"] is fair
+
+
 def test_only_an_unknown_run_is_lost_and_an_api_that_fails_is_an_error() -> None:
     class Broken(Api):
         def run(self, run_id: str) -> Json:
