@@ -32,7 +32,12 @@ from trainyard_contracts.files import Progress
 OUTPUT = REPOSITORY / "build/bench/backends.json"
 #: ParallelCluster's own times. Those of the suite are shorter: a daemon that looks each second
 #: takes part in a recovery of three, and instances that it starts share this machine's processors.
-OWN_TIMES = {"TRAINYARD_LOCAL_CLUSTERMGTD_SECONDS": "60", "TRAINYARD_LOCAL_POWER_SECONDS": "30"}
+#: Hosts of training jobs take five seconds to start, so that a warm pool shows.
+OWN_TIMES = {
+    "TRAINYARD_LOCAL_CLUSTERMGTD_SECONDS": "60",
+    "TRAINYARD_LOCAL_POWER_SECONDS": "30",
+    "TRAINYARD_LOCAL_JOB_START_SECONDS": "5",
+}
 
 
 @dataclass(frozen=True)
@@ -41,12 +46,14 @@ class Strike(Kind):
 
     With `boot_target` a machine boots for the next attempt, and the seconds count without that:
     from its job's submission until the machine is linked. With `keeps_all` no step may be lost.
+    With `reuses` the next attempt must be on the hosts of the one before, from a warm pool.
     """
 
     queue: Json = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
     boot_target: float | None = None
     keeps_all: bool = False
+    reuses: bool = False
 
 
 #: `nodes` is the backend's name here, `fault` the adapter's method that strikes.
@@ -96,7 +103,7 @@ KINDS = (
         "parallelcluster",
     ),
     Kind(
-        "training-job: host killed in a warm pool",
+        "training-job: host killed, new hosts start",
         "lose_node",
         -1,
         "node-lost",
@@ -104,14 +111,15 @@ KINDS = (
         15.0,
         "training-job",
     ),
-    Kind(
-        "training-job: worker killed",
+    Strike(
+        "training-job: worker killed in a warm pool",
         "kill_worker",
         -1,
         "worker-process",
         None,
         15.0,
         "training-job",
+        reuses=True,
     ),
 )
 
@@ -133,6 +141,8 @@ def play(stage: Stage, kind: Kind, number: int) -> Round:
         found.boot_seconds = boot_seconds(found, at, linked)
         if strike.keeps_all:
             found.steps_lost = steps_lost(stage, found)
+        if strike.reuses:
+            found.reused = reused(stage, found)
     except (*TROUBLE, AssertionError) as error:
         found.error = f"{type(error).__name__}: {error}"
         give_up(stage, found)
@@ -192,6 +202,13 @@ def steps_lost(stage: Stage, found: Round) -> int | None:
     if found.resumed_from is None:
         return None
     return Progress.model_validate_json(path.read_text()).step - found.resumed_from
+
+
+def reused(stage: Stage, found: Round) -> bool:
+    """Whether AWS gave the hosts of the first attempt's job to the second's."""
+    jobs = [each["jobId"] for each in stage.system.api.run(found.run_id)["attempts"]]
+    pool = stage.system.aws("sagemaker").describe_training_job(TrainingJobName=jobs[0])
+    return bool(pool["WarmPoolStatus"].get("ReusedByJob") == jobs[1])
 
 
 def give_up(stage: Stage, found: Round) -> None:
@@ -268,6 +285,8 @@ def figures(kind: Kind, rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
         }
     if strike.keeps_all:
         found["noStepLost"] = sum(one.steps_lost == 0 for one in own)
+    if strike.reuses:
+        found["reused"] = sum(one.reused is True for one in own)
     return {"backend": found.pop("nodes"), **found}
 
 
@@ -275,7 +294,10 @@ def as_wanted(found: dict[str, Any]) -> bool:
     """Whether a kind's figures reach what `reached` asks and what a strike asks besides."""
     target, value = found.get("targetWithoutBootSeconds"), found.get("medianWithoutBootSeconds")
     fast = target is None or (value is not None and value <= target)
-    return reached(found) and fast and found.get("noStepLost", found["rounds"]) == found["rounds"]
+    every = all(
+        found.get(name, found["rounds"]) == found["rounds"] for name in ("noStepLost", "reused")
+    )
+    return reached(found) and fast and every
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -111,6 +111,7 @@ class Round:
     boot_seconds: float | None = None
     resumed_from: int | None = None
     steps_lost: int | None = None
+    reused: bool | None = None  # whether hosts of a warm pool were, where that is asked
     lost_exactly_after_last_checkpoint: bool = False
     final_weights_equal: bool = False
     recovered: bool = False

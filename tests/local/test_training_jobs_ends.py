@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -216,6 +217,31 @@ def test_the_next_matching_job_takes_the_hosts_of_a_warm_pool(cloud: JobCloud) -
     ended = eventually("the pool ends", lambda: not cloud.fleets() and cloud.describe("warm-2"))
     assert ended["WarmPoolStatus"]["Status"] == "Terminated"
     assert cloud.of_jobs() == []
+
+
+def test_hosts_of_which_one_was_lost_are_no_warm_pool(cloud: JobCloud) -> None:
+    cloud.shell("unwell", COUNTS, **pooled(600))
+    cloud.says("unwell", "three")
+    cloud.fault("kill-host", job="unwell")
+
+    job = cloud.until("unwell", "Failed")
+
+    assert job["FailureReason"] == INTERNAL
+    assert job["WarmPoolStatus"]["Status"] == "Terminated"
+    assert cloud.fleets() == []
+
+
+def test_a_job_whose_hosts_take_their_time_can_be_stopped_meanwhile(tmp_path: Path) -> None:
+    with job_cloud(tmp_path, START_SECONDS="3600") as slow:
+        slow.shell("slow", "true")
+        eventually(
+            "it waits for its hosts", lambda: statuses(slow.describe("slow"))[-1] == "Pending"
+        )
+
+        job = stop(slow, "slow")
+
+        assert "TrainingStartTime" not in job
+        assert slow.fleets() == []
 
 
 def test_what_a_job_listens_on_is_seen_in_its_own_network_only(cloud: JobCloud) -> None:

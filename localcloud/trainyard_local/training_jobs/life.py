@@ -83,6 +83,8 @@ class Life:
         if end := self._without_capacity():
             return end
         self.job.enter("Pending", words.PREPARING)
+        if end := self._until_started():
+            return end
         count = self.job.request["ResourceConfig"]["InstanceCount"]
         isolated = bool(self.job.request.get("EnableNetworkIsolation"))
         self.fleet = Fleet(self.cloud, count, isolated=isolated)
@@ -92,18 +94,31 @@ class Life:
         """Wait for instances; how the job ended if there were none."""
         deadline = time.monotonic() + self.settings.capacity_seconds
         while not self.capacity.there(self.job.request["ResourceConfig"]["InstanceType"]):
-            if self.job.wishes.wants_close:
-                return End(Kind.CLOSED)
-            if self.job.wishes.wants_stop:
-                return End(Kind.STOPPED)
-            if passed := self._limits.passed():
-                return passed
+            if end := self._wished():
+                return end
             if not self.job.spot and time.monotonic() >= deadline:
                 return End(Kind.FAILED, words.CAPACITY_ERROR)
             if self.job.transitions[-1].message != words.NO_CAPACITY:
                 self.job.enter("Pending", words.NO_CAPACITY)
             self.job.wishes.wait(min(self._limits.left(), LOOK_SECONDS))
         return None
+
+    def _until_started(self) -> End | None:
+        """Instances that come from no warm pool take their time; how the job ended meanwhile."""
+        deadline = time.monotonic() + self.settings.start_seconds
+        while (left := deadline - time.monotonic()) > 0:
+            if end := self._wished():
+                return end
+            self.job.wishes.wait(min(self._limits.left(), LOOK_SECONDS, left))
+        return None
+
+    def _wished(self) -> End | None:
+        """The end that somebody or a limit wants of a job that has no hosts yet."""
+        if self.job.wishes.wants_close:
+            return End(Kind.CLOSED)
+        if self.job.wishes.wants_stop:
+            return End(Kind.STOPPED)
+        return self._limits.passed()
 
     def _finish(self, end: End) -> None:
         if end.kind is Kind.CLOSED:
@@ -139,7 +154,10 @@ class Life:
             self.job.keep_artifacts()
 
     def _hand_on(self, end: End) -> None:
-        """The hosts go to the job's warm pool, or they go."""
+        """The hosts go to the job's warm pool, or they go.
+
+        AWS keeps a pool while its cluster passes a health check: one that lost a host does not.
+        """
         fleet = self.fleet
         if fleet and fleet.whole and end.kind in SOUND and self.job.keep_alive_seconds:
             self.fleet = None

@@ -25,6 +25,8 @@ class JobSettings:
     sync_seconds: float = 1.0
     #: A job waits so long for capacity that is not there, if nothing else limits it.
     capacity_seconds: float = 60.0
+    #: Instances that come from no warm pool take so long; AWS's take minutes.
+    start_seconds: float = 0.0
     #: The interpreter that is there in the place of an image's.
     python: Path = Path(sys.prefix).with_name(ENVIRONMENT) / "bin" / "python"
     #: Instance types of which there is none.
@@ -41,6 +43,7 @@ class JobSettings:
             spot_notice_seconds=seconds("SPOT_NOTICE_SECONDS", cls.spot_notice_seconds),
             sync_seconds=seconds("SYNC_SECONDS", cls.sync_seconds),
             capacity_seconds=seconds("CAPACITY_SECONDS", cls.capacity_seconds),
+            start_seconds=seconds("START_SECONDS", cls.start_seconds),
             python=Path(environment.get(_PREFIX + "PYTHON", cls.python)),
             without_capacity=frozenset(filter(None, types.split(","))),
         )

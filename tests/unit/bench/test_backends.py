@@ -84,3 +84,12 @@ def test_a_notice_may_cost_no_step() -> None:
     for lost in (1, None):
         bad = replace(good, steps_lost=lost)
         assert not backends.as_wanted(backends.figures(kind, [asdict(good), asdict(bad)]))
+
+
+def test_a_warm_pool_counts_only_if_the_next_attempt_was_on_its_hosts() -> None:
+    kind = next(kind for kind in backends.KINDS if backends.as_strike(kind).reuses)
+    good = replace(GOOD, kind=kind.name, causes=[kind.cause], reused=True)
+    assert backends.as_wanted(backends.figures(kind, [asdict(good)]))
+    for other in (False, None):
+        bad = replace(good, reused=other)
+        assert not backends.as_wanted(backends.figures(kind, [asdict(good), asdict(bad)]))

@@ -20,8 +20,9 @@ def test_each_setting_has_a_variable() -> None:
             "TRAINYARD_LOCAL_JOB_SPOT_NOTICE_SECONDS": "3",
             "TRAINYARD_LOCAL_JOB_SYNC_SECONDS": "0.5",
             "TRAINYARD_LOCAL_JOB_CAPACITY_SECONDS": "4",
+            "TRAINYARD_LOCAL_JOB_START_SECONDS": "5",
             "TRAINYARD_LOCAL_JOB_PYTHON": "/opt/python",
             "TRAINYARD_LOCAL_WITHOUT_CAPACITY": "ml.p5.48xlarge,",
         }
     )
-    assert found == JobSettings(2, 3, 0.5, 4, Path("/opt/python"), frozenset({"ml.p5.48xlarge"}))
+    assert found == JobSettings(2, 3, 0.5, 4, 5, Path("/opt/python"), frozenset({"ml.p5.48xlarge"}))
