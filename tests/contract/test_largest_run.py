@@ -27,15 +27,11 @@ from trainyard.domain.decisions import MOST_NAMES, Decision, bounded
 from trainyard.domain.facts import Book
 from trainyard.domain.records import Attempt, Cluster, Incident, Run
 from trainyard.domain.recovery import decide
-from trainyard.http.views import (
-    EventPage,
-    MetricsView,
-    NodeList,
-    RunPage,
-    RunSummary,
-    RunView,
-    TimelineEntry,
-)
+from trainyard.http.metrics_views import MetricsView
+from trainyard.http.node_views import NodeList
+from trainyard.http.run_summaries import RunPage, RunSummary
+from trainyard.http.run_views import RunView
+from trainyard.http.timeline_views import EventPage, TimelineEntry
 from trainyard_agent.events.heartbeats import portions
 from trainyard_contracts import events
 from trainyard_contracts.cluster_specs import read_cluster_spec

@@ -26,7 +26,7 @@ from tests.support.console_scene import (
 )
 from tests.support.repository import ROOT
 
-from trainyard.http import views
+from trainyard.http import metrics_views
 from trainyard_cli.console.server import Console
 from trainyard_sdk.connection import Connection
 
@@ -531,9 +531,9 @@ def test_another_number_that_the_program_reports_is_chosen_and_its_name_is_text(
 
 
 def test_a_run_of_an_older_version_has_the_curve_of_its_samples(console: Opened) -> None:
-    def without(request: httpx.Request) -> views.MetricsView:
+    def without(request: httpx.Request) -> metrics_views.MetricsView:
         found = series(request)
-        return views.MetricsView.made(**vars(found) | {"points": [], "names": []})
+        return metrics_views.MetricsView.made(**vars(found) | {"points": [], "names": []})
 
     console.scene.answers[f"GET /v1/runs/{RUN}/metrics"] = without
     page = console.at(f"/runs/{RUN}")

@@ -13,7 +13,21 @@ from pydantic import BaseModel
 from tests.support import records as made
 
 from trainyard.domain import records
-from trainyard.http import approvals, cost_views, people, views
+from trainyard.http import (
+    approvals,
+    cluster_summaries,
+    cluster_views,
+    cost_views,
+    export_views,
+    metrics_views,
+    node_views,
+    output_views,
+    people,
+    plan_views,
+    run_summaries,
+    run_views,
+    timeline_views,
+)
 from trainyard_contracts.events import RunSample
 from trainyard_contracts.people import Person
 
@@ -89,7 +103,7 @@ def sample(step: int, attempt: int) -> RunSample:
     return RunSample(run_id=RUN, attempt=attempt, job_state="RUNNING", step=step, loss=loss)
 
 
-def series(request: httpx.Request) -> views.MetricsView:
+def series(request: httpx.Request) -> metrics_views.MetricsView:
     """The run's losses, or what it reported under the name that is asked for."""
     asked = request.url.params.get("name", "loss")
     steps = [
@@ -98,29 +112,29 @@ def series(request: httpx.Request) -> views.MetricsView:
         for step in range(first, last)
     ]
     run = [
-        views.TimedRunSample.model_construct(**dict(sample(step, number)), at=when)
+        metrics_views.TimedRunSample.model_construct(**dict(sample(step, number)), at=when)
         for number, step, when in steps
     ]
     points = [
-        views.CurvePoint.made(
+        metrics_views.CurvePoint.made(
             at=when, attempt=number, step=step,
             value=sample(step, number).loss if asked == "loss" else step / 200,
         )
         for number, step, when in steps if asked in ("loss", "accuracy")
     ]  # fmt: skip
     names = [
-        views.CurveName.made(
+        metrics_views.CurveName.made(
             name=name, reports=139, not_finite=0, last=0.6, lowest=0.4, highest=5.2
         )
         for name in ("loss", "accuracy", SCRIPT)
     ]
-    return views.MetricsView.made(
+    return metrics_views.MetricsView.made(
         nodes={}, run=run, thinned=False, node_count=3, name=asked, points=points, names=names,
         names_left_out=0,
     )  # fmt: skip
 
 
-def events() -> views.EventPage:
+def events() -> timeline_views.EventPage:
     told = [
         ("status", "Submitting", "The cluster is ready"),
         ("fact", "AttemptStarted", "Attempt 1 began on 2 nodes"),
@@ -137,10 +151,12 @@ def events() -> views.EventPage:
         )
         for number, (kind, name, message) in enumerate(told)
     ]  # fmt: skip
-    return views.EventPage.made(events=[views.TimelineEntry.of(one) for one in entries])
+    return timeline_views.EventPage.made(
+        events=[timeline_views.TimelineEntry.of(one) for one in entries]
+    )
 
 
-def many_events(begin: int, end: int, most: int) -> views.EventPage:
+def many_events(begin: int, end: int, most: int) -> timeline_views.EventPage:
     """A page of a long timeline; its token is where the next one begins."""
     entries = [
         records.TimelineEntry(
@@ -150,8 +166,8 @@ def many_events(begin: int, end: int, most: int) -> views.EventPage:
         for number in range(begin, end)
     ]  # fmt: skip
     token = str(end) if end < most else None
-    found = [views.TimelineEntry.of(one) for one in entries]
-    return views.EventPage.made(events=found, next_token=token)
+    found = [timeline_views.TimelineEntry.of(one) for one in entries]
+    return timeline_views.EventPage.made(events=found, next_token=token)
 
 
 def cost(run_id: str = RUN) -> cost_views.RunCostView:
@@ -177,7 +193,7 @@ def cost(run_id: str = RUN) -> cost_views.RunCostView:
     )  # fmt: skip
 
 
-def checkpoints() -> views.CheckpointPage:
+def checkpoints() -> export_views.CheckpointPage:
     found = [
         records.Checkpoint(step=step, attempt=2, path=f"/fsx/runs/{RUN}/ckpt/step-{step}",
                            bytes=2_400_000_000, files=18, committed_at=at(1500 + 20 * step),
@@ -185,27 +201,29 @@ def checkpoints() -> views.CheckpointPage:
         for step, status, reason in ((130, "rejected", "model.pt: its hash is another one"),
                                      (120, "whole", ""), (50, "pruned", ""))
     ]  # fmt: skip
-    return views.CheckpointPage.made(checkpoints=[views.Checkpoint.of(one) for one in found])
+    return export_views.CheckpointPage.made(
+        checkpoints=[export_views.Checkpoint.of(one) for one in found]
+    )
 
 
-def outputs() -> views.OutputPage:
+def outputs() -> output_views.OutputPage:
     key, digest = f"model/{SCRIPT}.safetensors", hashlib.sha256(b"").hexdigest()
-    harmful = views.Output.made(key=key, bytes=1, sha256=digest, url="javascript:alert(1)")
-    good = views.Output.made(
+    harmful = output_views.Output.made(key=key, bytes=1, sha256=digest, url="javascript:alert(1)")
+    good = output_views.Output.made(
         key="model/model.safetensors", bytes=512_000_000, sha256=digest,
         url="https://bucket.s3.amazonaws.com/model.safetensors",
     )  # fmt: skip
-    return views.OutputPage.made(
+    return output_views.OutputPage.made(
         uri="s3://bucket/prefix/", outputs=[good, harmful], source="export", synced_at=None,
         urls_expire_at=None, next_token=None,
     )  # fmt: skip
 
 
-def shown(found: records.Run) -> views.RunView:
-    return views.RunView.of(found, latest=sample(139, 2))
+def shown(found: records.Run) -> run_views.RunView:
+    return run_views.RunView.of(found, latest=sample(139, 2))
 
 
-def nodes() -> views.NodeList:
+def nodes() -> node_views.NodeList:
     """Twelve hundred, of which some are in trouble."""
     found = [
         records.ClusterNode(
@@ -223,7 +241,7 @@ def nodes() -> views.NodeList:
         )
         for number in range(1200)
     ]  # fmt: skip
-    return views.NodeList.of_nodes(found)
+    return node_views.NodeList.of_nodes(found)
 
 
 def of_clusters() -> dict[str, Any]:
@@ -236,13 +254,18 @@ def of_clusters() -> dict[str, Any]:
         runs=[share], idle_usd=14.4,
     )  # fmt: skip
     found: dict[str, Any] = {
-        "GET /v1/clusters": views.ClusterPage.made(
-            clusters=[views.ClusterSummary.of(one) for one in (ready, making)], next_token=None
+        "GET /v1/clusters": cluster_summaries.ClusterPage.made(
+            clusters=[cluster_summaries.ClusterSummary.of(one) for one in (ready, making)],
+            next_token=None,
         )
     }
-    for one, its in ((ready, nodes()), (making, views.NodeList.of_nodes([]))):
+    for one, its in ((ready, nodes()), (making, node_views.NodeList.of_nodes([]))):
         path = f"GET /v1/clusters/{one.name}"
-        found |= {path: views.ClusterView.of(one), f"{path}/nodes": its, f"{path}/cost": money}
+        found |= {
+            path: cluster_views.ClusterView.of(one),
+            f"{path}/nodes": its,
+            f"{path}/cost": money,
+        }
     return found
 
 
@@ -294,8 +317,8 @@ def waiting() -> approvals.ApprovalPage:
     return approvals.ApprovalPage.made(approvals=found, next_token=None)
 
 
-def plan() -> views.PlanView:
-    return views.PlanView(
+def plan() -> plan_views.PlanView:
+    return plan_views.PlanView(
         operation="CreateCluster", request={"ClusterName": SCRIPT}, files={"job.sh": 812},
         batch_script=f"#!/bin/bash\n# {SCRIPT}\n", hourly_usd=44.28, warnings=[SCRIPT],
         backend="hyperpod", expected_usd=22.14, most_usd=177.12,
@@ -319,7 +342,7 @@ def answers() -> dict[str, Any]:
     of_one: dict[str, Any] = {}
     for one in runs:
         path = f"GET /v1/runs/{one.id}"
-        log = views.LogView(kind="job", attempt=2, source="ip-10-0-0-11",
+        log = timeline_views.LogView(kind="job", attempt=2, source="ip-10-0-0-11",
                             text=f"step 138 loss 0.61\n{SCRIPT}\nstep 139 loss 0.6\n")  # fmt: skip
         of_one |= {
             path: shown(one),
@@ -330,7 +353,9 @@ def answers() -> dict[str, Any]:
             f"{path}/logs": log,
             f"{path}/outputs": outputs(),
         }
-    page = views.RunPage.made(runs=[views.RunSummary.of(one) for one in runs], next_token=None)
+    page = run_summaries.RunPage.made(
+        runs=[run_summaries.RunSummary.of(one) for one in runs], next_token=None
+    )
     return {
         "GET /v1/runs": page,
         "GET /v1/costs": totals(),

@@ -1,4 +1,4 @@
-"""/v1/clusters: create, list, look at, change and delete clusters."""
+"""/v1/clusters: all routes of clusters; to list them, to look at one and to label it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from collections.abc import Callable
 from typing import Annotated
 
 from aws_lambda_powertools.event_handler import Response
-from aws_lambda_powertools.event_handler.openapi.params import Body, Query
+from aws_lambda_powertools.event_handler.openapi.params import Body
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
-from trainyard.app.clusters.adopt_cluster import plan_adoption
-from trainyard.app.clusters.labelled import check_version
-from trainyard.app.runs.dry_run import dry_run_cluster, dry_run_update
-from trainyard.domain.records import Cluster
 from trainyard.http.answers import answer, documented
 from trainyard.http.callers import asking
+from trainyard.http.cluster_adoption import adoption
+from trainyard.http.cluster_life import change, creation, deletion
+from trainyard.http.cluster_summaries import ClusterPage, ClusterSummary
+from trainyard.http.cluster_verbs import TAGS, verbs
+from trainyard.http.cluster_views import ClusterView
 from trainyard.http.etags import ETAG_HEADER, IfMatch, IfNoneMatch, fresh, version_of
 from trainyard.http.filters import (
     ClusterStatuses,
@@ -27,188 +28,27 @@ from trainyard.http.filters import (
     Until,
     wanted,
 )
-from trainyard.http.identifiers import ClusterPath, IdempotencyKey
+from trainyard.http.identifiers import ClusterPath
 from trainyard.http.identifiers import cluster_name as known
 from trainyard.http.paging import DEFAULT_LIMIT, Limit, NextToken
-from trainyard.http.people import Reason
-from trainyard.http.views import (
-    AdoptionPlanView,
-    ClusterPage,
-    ClusterSummary,
-    ClusterView,
-    PlanView,
-)
 from trainyard.ports import Ports
-from trainyard_contracts.adopting import AdoptSpec
-from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.sharing import ClusterChanges
-
-TAGS = ["clusters"]
-_CREATED = documented(
-    202, ClusterView, "Accepted; follow the cluster", 403, 409, 413, 415, 422, also={200: PlanView}
-)
-_UPDATED = documented(
-    202,
-    ClusterView,
-    "Accepted; follow the cluster's change",
-    403,
-    404,
-    409,
-    412,
-    413,
-    415,
-    422,
-    also={200: PlanView},
-)
-_ADOPTED = documented(
-    202,
-    ClusterView,
-    "Accepted; follow the cluster",
-    403,
-    404,
-    409,
-    413,
-    415,
-    422,
-    also={200: AdoptionPlanView},
-)
-GiveUpResults = Annotated[
-    bool,
-    Query(
-        description="leave what was not exported where it is, and give up nodes that cannot be "
-        "reached; never an active run"
-    ),
-]
-_FLEET = documented(202, ClusterView, "Accepted; follow the cluster's change", 403, 404, 409, 412)
-DryRun = Annotated[bool, Query(description="answer with the plan and do nothing")]
-GiveUpJobs = Annotated[bool, Query(description="end people's jobs on it, too; never an active run")]
-Force = Annotated[
-    bool,
-    Query(
-        description="give up people's jobs on it, and what was not exported; never an active run"
-    ),
-]
-
-
-def _accepted(cluster: Cluster) -> Response[str]:
-    return answer(ClusterView.of(cluster), status=202, location=f"/v1/clusters/{cluster.name}")
-
-
-def _meant(ports: Ports, given: str, if_match: str | None) -> str:
-    """The name of the cluster to change, which is in the state that If-Match names."""
-    name, version = known(given), version_of(if_match)
-    if version is not None:
-        check_version(ports.clusters.get(name), version)
-    return name
 
 
 def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
     """The routes of clusters; verbs first, as in runs."""
     router = APIGatewayHttpRouter()  # type: ignore[no-untyped-call]
-    _adoption(router, ports)
-    _verbs(router, ports)
-    _collection(router, ports)
+    adoption(router, ports)
+    verbs(router, ports)
+    creation(router, ports)
+    _listing(router, ports)
     _one(router, ports)
+    change(router, ports)
+    deletion(router, ports)
     return router
 
 
-def _adoption(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
-    @router.post(
-        "/v1/clusters:adopt",
-        tags=TAGS,
-        operation_id="adoptCluster",
-        summary="Let Trainyard run jobs on a cluster that others made, or with dryrun=true see "
-        "what that takes",
-        responses=_ADOPTED,
-    )
-    def adopt(
-        spec: Annotated[AdoptSpec, Body()],
-        dryrun: DryRun = False,
-        idempotency_key: IdempotencyKey = None,
-    ) -> Response[str]:
-        if dryrun:
-            return answer(AdoptionPlanView.of_plan(plan_adoption(ports(), spec)))
-        asker = asking(router, ports)
-        return _accepted(asker.adopt_cluster(spec, idempotency_key=idempotency_key))
-
-    @router.post(
-        "/v1/clusters/<clusterName>:release",
-        tags=TAGS,
-        operation_id="releaseCluster",
-        summary="Take Trainyard off the nodes of a cluster that others made; the cluster stays",
-        responses=documented(202, ClusterView, "Accepted; follow the cluster", 403, 404, 409, 412),
-    )
-    def release(
-        cluster_name: ClusterPath,
-        force: GiveUpResults = False,
-        reason: Reason = "",
-        if_match: IfMatch = None,
-    ) -> Response[str]:
-        name = _meant(ports(), cluster_name, if_match)
-        asker = asking(router, ports)
-        return _accepted(asker.release_cluster(name, force=force, reason=reason))
-
-
-def _verbs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
-    @router.post(
-        "/v1/clusters/<clusterName>:keep",
-        tags=TAGS,
-        operation_id="keepCluster",
-        summary="Let the cluster's idle time begin anew",
-        responses=documented(200, ClusterView, "The cluster", 403, 404, 409, 412),
-    )
-    def keep(
-        cluster_name: ClusterPath, reason: Reason = "", if_match: IfMatch = None
-    ) -> Response[str]:
-        name = _meant(ports(), cluster_name, if_match)
-        return answer(ClusterView.of(asking(router, ports).keep_cluster(name, reason=reason)))
-
-    @router.post(
-        "/v1/clusters/<clusterName>:stop",
-        tags=TAGS,
-        operation_id="stopCluster",
-        summary="Stop the cluster's fleet: its workers end, the head node and its files stay",
-        responses=_FLEET,
-    )
-    def stop(
-        cluster_name: ClusterPath,
-        force: GiveUpJobs = False,
-        reason: Reason = "",
-        if_match: IfMatch = None,
-    ) -> Response[str]:
-        name = _meant(ports(), cluster_name, if_match)
-        return _accepted(asking(router, ports).stop_fleet(name, force=force, reason=reason))
-
-    @router.post(
-        "/v1/clusters/<clusterName>:start",
-        tags=TAGS,
-        operation_id="startCluster",
-        summary="Start the cluster's fleet, which was stopped",
-        responses=_FLEET,
-    )
-    def start(cluster_name: ClusterPath, if_match: IfMatch = None) -> Response[str]:
-        name = _meant(ports(), cluster_name, if_match)
-        return _accepted(asking(router, ports).start_fleet(name))
-
-
-def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
-    @router.post(
-        "/v1/clusters",
-        tags=TAGS,
-        operation_id="createCluster",
-        summary="Create a cluster, or with dryrun=true see exactly what it would be",
-        responses=_CREATED,
-    )
-    def create(
-        spec: Annotated[ClusterSpec, Body()],
-        dryrun: DryRun = False,
-        idempotency_key: IdempotencyKey = None,
-    ) -> Response[str]:
-        if dryrun:
-            return answer(PlanView.of_plan(dry_run_cluster(ports(), spec)))
-        asker = asking(router, ports)
-        return _accepted(asker.create_cluster(spec, idempotency_key=idempotency_key))
-
+def _listing(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
     @router.get(
         "/v1/clusters",
         tags=TAGS,
@@ -274,37 +114,3 @@ def _one(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
             name, changes.labels, sharing=changes.sharing, version=version
         )
         return answer(ClusterView.of(cluster))
-
-    @router.put(
-        "/v1/clusters/<clusterName>",
-        tags=TAGS,
-        operation_id="updateCluster",
-        summary="Give a cluster another spec, or with dryrun=true see what that takes",
-        responses=_UPDATED,
-    )
-    def update(
-        cluster_name: ClusterPath,
-        spec: Annotated[ClusterSpec, Body()],
-        dryrun: DryRun = False,
-        if_match: IfMatch = None,
-    ) -> Response[str]:
-        name = _meant(ports(), cluster_name, if_match)
-        if dryrun:
-            return answer(PlanView.of_plan(dry_run_update(ports(), name, spec)))
-        return _accepted(asking(router, ports).update_cluster(name, spec))
-
-    @router.delete(
-        "/v1/clusters/<clusterName>",
-        tags=TAGS,
-        operation_id="deleteCluster",
-        summary="Delete a cluster that nobody uses",
-        responses=documented(202, ClusterView, "Accepted; follow the cluster", 403, 404, 409, 412),
-    )
-    def delete(
-        cluster_name: ClusterPath,
-        force: Force = False,
-        reason: Reason = "",
-        if_match: IfMatch = None,
-    ) -> Response[str]:
-        name = _meant(ports(), cluster_name, if_match)
-        return _accepted(asking(router, ports).delete_cluster(name, force=force, reason=reason))

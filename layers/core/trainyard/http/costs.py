@@ -20,11 +20,17 @@ from trainyard.http.identifiers import run_id as known_run
 from trainyard.ports import Ports
 
 TAGS = ["costs"]
+SumsBy = Annotated[str, Query(max_length=200, description="owner, cluster, run, or label:KEY")]
 
 
 def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
     router = APIGatewayHttpRouter()  # type: ignore[no-untyped-call]
+    _of_one(router, ports)
+    _of_all(router, ports)
+    return router
 
+
+def _of_one(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
     @router.get(
         "/v1/runs/<runId>/cost",
         tags=TAGS,
@@ -46,6 +52,8 @@ def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
         cluster = ports().clusters.get(known_cluster(cluster_name))
         return answer(ClusterCostView.of_cost(cluster.name, cost_of_cluster(ports(), cluster)))
 
+
+def _of_all(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
     @router.get(
         "/v1/costs",
         tags=TAGS,
@@ -54,10 +62,7 @@ def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
         responses=documented(200, CostTotals, "The sums, the dearest first"),
     )
     def of_all(
-        by: Annotated[
-            str,
-            Query(max_length=200, description="owner, cluster, run, or label:KEY"),
-        ] = "owner",
+        by: SumsBy = "owner",
         label: Label = None,  # as it was sent: see filters.label_texts
         since: Since = None,
         until: Until = None,
@@ -72,5 +77,3 @@ def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
                 left_out=left_out,
             )
         )
-
-    return router

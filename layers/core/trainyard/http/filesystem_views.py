@@ -10,7 +10,8 @@ from trainyard.app.filesystems.show_filesystem import Shown
 from trainyard.domain import filesystem_records as records
 from trainyard.domain.archive_records import AskedBy, FilesystemExport
 from trainyard.domain.filesystem_records import FilesystemStatus
-from trainyard.http.views import Problem, TimelineEntry, View
+from trainyard.http.timeline_views import TimelineEntry
+from trainyard.http.views import Problem, View
 from trainyard_contracts.filesystems import FilesystemSpec
 from trainyard_contracts.people import Person
 

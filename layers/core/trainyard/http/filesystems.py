@@ -14,6 +14,7 @@ from trainyard.app.filesystems.show_filesystem import show_filesystem, shown
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.http.answers import answer, documented
 from trainyard.http.callers import asking
+from trainyard.http.dry_runs import DryRun
 from trainyard.http.filesystem_views import (
     FilesystemPage,
     FilesystemPlanView,
@@ -62,7 +63,8 @@ def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
     """The routes of filesystems; verbs first, as in runs."""
     router = APIGatewayHttpRouter()  # type: ignore[no-untyped-call]
     _verbs(router, ports)
-    _collection(router, ports)
+    _creation(router, ports)
+    _listing(router, ports)
     _one(router, ports)
     return router
 
@@ -85,7 +87,7 @@ def _verbs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         return _accepted(ports(), exported)
 
 
-def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
+def _creation(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
     @router.post(
         "/v1/filesystems",
         tags=TAGS,
@@ -95,7 +97,7 @@ def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
     )
     def create(
         spec: Annotated[FilesystemSpec, Body()],
-        dryrun: Annotated[bool, Query(description="answer with the plan and do nothing")] = False,
+        dryrun: DryRun = False,
         idempotency_key: IdempotencyKey = None,
     ) -> Response[str]:
         if dryrun:
@@ -103,6 +105,8 @@ def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
         made = asking(router, ports).create_filesystem(spec, idempotency_key=idempotency_key)
         return _accepted(ports(), made)
 
+
+def _listing(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
     @router.get(
         "/v1/filesystems",
         tags=TAGS,

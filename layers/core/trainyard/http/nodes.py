@@ -13,9 +13,9 @@ from trainyard.app.clusters.list_nodes import list_node_page
 from trainyard.http.answers import answer, documented
 from trainyard.http.callers import asking
 from trainyard.http.identifiers import ClusterPath, InstancePath, cluster_name, instance_id
+from trainyard.http.node_views import BatchView, NodeList
 from trainyard.http.paging import NextToken, WholeNumber
 from trainyard.http.people import Reason
-from trainyard.http.views import BatchView, NodeList
 from trainyard.ports import BatchResult, Ports
 
 TAGS = ["nodes"]
@@ -29,7 +29,12 @@ _ACTION = documented(202, BatchView, "What the backend accepted", 403, 404, 409,
 def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
     """The routes of nodes; verbs first, as in runs."""
     router = APIGatewayHttpRouter()  # type: ignore[no-untyped-call]
+    _actions(router, ports)
+    _listing(router, ports)
+    return router
 
+
+def _actions(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
     @router.post(
         "/v1/clusters/<clusterName>/nodes/<instanceId>:replace",
         tags=TAGS,
@@ -54,6 +59,8 @@ def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
         result = asker.reboot_node(cluster_name(cluster), node, reason=reason)
         return _accepted(result, cluster)
 
+
+def _listing(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
     @router.get(
         "/v1/clusters/<clusterName>/nodes",
         tags=TAGS,
@@ -66,8 +73,6 @@ def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
     ) -> Response[str]:
         page = list_node_page(ports(), cluster_name(cluster), limit=limit, token=next_token)
         return answer(NodeList.of_nodes(page.items, page.next_token))
-
-    return router
 
 
 def _accepted(result: BatchResult, cluster: str) -> Response[str]:

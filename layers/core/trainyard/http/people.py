@@ -20,6 +20,7 @@ from trainyard.domain.people import Role
 from trainyard.domain.records import Cluster, Run
 from trainyard.http.answers import answer, documented
 from trainyard.http.callers import asking
+from trainyard.http.cluster_views import ClusterView
 from trainyard.http.filesystem_views import FilesystemView
 from trainyard.http.filters import in_utc, with_zone
 from trainyard.http.identifiers import (
@@ -31,7 +32,8 @@ from trainyard.http.identifiers import (
     run_to_change,
 )
 from trainyard.http.paging import DEFAULT_LIMIT, Limit, NextToken
-from trainyard.http.views import ClusterView, RunView, View
+from trainyard.http.run_views import RunView
+from trainyard.http.views import View
 from trainyard.ports import Ports
 from trainyard_contracts.base import Strict
 from trainyard_contracts.people import Person, named
