@@ -54,8 +54,8 @@ from trainyard_agent.nodes.returns import Returns
 from trainyard_agent.nodes.silence import SilenceWatch
 from trainyard_agent.nodes.verdicts import Verdicts
 from trainyard_contracts import commands
-from trainyard_contracts.events import ClusterHeartbeat
-from trainyard_contracts.files import AgentConfig
+from trainyard_contracts.agent_config import AgentConfig
+from trainyard_contracts.heartbeats import ClusterHeartbeat
 
 log = logging.getLogger(__name__)
 

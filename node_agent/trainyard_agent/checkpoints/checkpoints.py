@@ -30,8 +30,14 @@ from trainyard_agent.host.s3 import Digest, digest
 from trainyard_agent.jobs.attempts import Attempt, Attempts
 from trainyard_agent.jobs.bundles import bundle_of
 from trainyard_contracts import places
-from trainyard_contracts.events import CheckpointCommitted, CheckpointPruned, CheckpointRejected
-from trainyard_contracts.files import AgentConfig, CheckpointManifest, JobBundle
+from trainyard_contracts.agent_config import AgentConfig
+from trainyard_contracts.checkpoint_events import (
+    CheckpointCommitted,
+    CheckpointPruned,
+    CheckpointRejected,
+)
+from trainyard_contracts.checkpoint_manifest import CheckpointManifest
+from trainyard_contracts.job_bundle import JobBundle
 
 log = logging.getLogger(__name__)
 

@@ -36,9 +36,10 @@ from trainyard_agent.host.signed_http import Refused, Unreachable
 from trainyard_agent.jobs.attempts import Attempts
 from trainyard_agent.jobs.bundles import bundle_of
 from trainyard_contracts import places
+from trainyard_contracts.agent_config import AgentConfig
 from trainyard_contracts.commands import Exporting
-from trainyard_contracts.events import ExportFinished
-from trainyard_contracts.files import AgentConfig, ExportedObject, ExportManifest
+from trainyard_contracts.export_manifest import ExportedObject, ExportManifest
+from trainyard_contracts.result_events import ExportFinished
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

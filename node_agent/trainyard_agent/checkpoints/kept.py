@@ -22,7 +22,7 @@ from trainyard_agent.checkpoints.patterns import ROOTS, File, Match, look, store
 from trainyard_agent.host.atomic_file import replace_file
 from trainyard_agent.host.job_files import may_pass, open_inside, read_small, stays_inside
 from trainyard_contracts import places
-from trainyard_contracts.files import CheckpointManifest, ManifestFile, WatchedSource
+from trainyard_contracts.checkpoint_manifest import CheckpointManifest, ManifestFile, WatchedSource
 
 #: ioctl_ficlonerange(2): another file with the same blocks, which are copied when one is changed.
 FICLONE = 0x40049409

@@ -19,7 +19,7 @@ from trainyard_agent.checkpoints.formats import Torn
 from trainyard_agent.checkpoints.kept import Kept, Save, Unsteady
 from trainyard_agent.checkpoints.patterns import Match, find, look, store_name
 from trainyard_contracts import places
-from trainyard_contracts.files import JobBundle
+from trainyard_contracts.job_bundle import JobBundle
 from trainyard_contracts.watching import WatchSpec
 
 log = logging.getLogger(__name__)

@@ -33,14 +33,11 @@ from trainyard_agent.host.s3 import S3, Location, digest
 from trainyard_agent.host.signed_http import Refused
 from trainyard_agent.jobs.work import work_dir
 from trainyard_contracts import places
-from trainyard_contracts.events import RunRestored
-from trainyard_contracts.files import (
-    AgentConfig,
-    ExportManifest,
-    JobBundle,
-    KeptLink,
-    SyncOrder,
-)
+from trainyard_contracts.agent_config import AgentConfig
+from trainyard_contracts.bundle_parts import SyncOrder
+from trainyard_contracts.export_manifest import ExportManifest, KeptLink
+from trainyard_contracts.job_bundle import JobBundle
+from trainyard_contracts.result_events import RunRestored
 from trainyard_contracts.trees import leads_inside
 
 log = logging.getLogger(__name__)

@@ -29,7 +29,8 @@ from trainyard_agent.host.signed_http import Refused, Unreachable
 from trainyard_agent.jobs import work
 from trainyard_contracts import places
 from trainyard_contracts.base import relative_path
-from trainyard_contracts.files import BundleStart, JobBundle
+from trainyard_contracts.bundle_parts import BundleStart
+from trainyard_contracts.job_bundle import JobBundle
 
 log = logging.getLogger(__name__)
 

@@ -40,13 +40,9 @@ from trainyard_agent.jobs import work
 from trainyard_agent.jobs.fence import read_fence
 from trainyard_agent.jobs.work import Brought
 from trainyard_contracts import places
-from trainyard_contracts.files import (
-    CheckpointManifest,
-    KeptLink,
-    SyncedObject,
-    SyncLatest,
-    SyncManifest,
-)
+from trainyard_contracts.checkpoint_manifest import CheckpointManifest
+from trainyard_contracts.export_manifest import KeptLink
+from trainyard_contracts.sync_manifest import SyncedObject, SyncLatest, SyncManifest
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -33,8 +33,12 @@ from trainyard_agent.host.signed_http import Refused, Unreachable
 from trainyard_agent.jobs.attempts import Attempt, Attempts
 from trainyard_agent.jobs.bundles import bundle_of
 from trainyard_contracts import places
-from trainyard_contracts.events import AgentEvent, ResultsSynced, SyncFailed
-from trainyard_contracts.files import AgentConfig, ExportManifest, JobBundle, SyncOrder
+from trainyard_contracts.agent_config import AgentConfig
+from trainyard_contracts.bundle_parts import SyncOrder
+from trainyard_contracts.event_bases import AgentEvent
+from trainyard_contracts.export_manifest import ExportManifest
+from trainyard_contracts.job_bundle import JobBundle
+from trainyard_contracts.result_events import ResultsSynced, SyncFailed
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

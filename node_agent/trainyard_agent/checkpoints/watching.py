@@ -31,13 +31,14 @@ from trainyard_agent.host.configuration import run_dir
 from trainyard_agent.jobs.attempts import Attempt, Attempts
 from trainyard_agent.jobs.bundles import bundle_of
 from trainyard_agent.jobs.progress import step_at
-from trainyard_contracts.events import (
-    AgentEvent,
+from trainyard_contracts.agent_config import AgentConfig
+from trainyard_contracts.checkpoint_events import (
     CheckpointRejected,
     CheckpointRestored,
     WatchWarned,
 )
-from trainyard_contracts.files import AgentConfig, JobBundle
+from trainyard_contracts.event_bases import AgentEvent
+from trainyard_contracts.job_bundle import JobBundle
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -47,8 +47,9 @@ from trainyard_agent.nodes.links import Links
 from trainyard_agent.nodes.node_table import NodeTable
 from trainyard_agent.nodes.returns import OURS
 from trainyard_contracts import places
+from trainyard_contracts.agent_config import AgentConfig
 from trainyard_contracts.commands import Cancelling, CheckedOut, Excluded, Logs, Submitted, Tail
-from trainyard_contracts.files import AgentConfig, JobBundle
+from trainyard_contracts.job_bundle import JobBundle
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from trainyard_agent.events.store import SAMPLE_CAP_BYTES, Store
 from trainyard_agent.host.signed_http import Refused, SignedHttp, Unreachable
-from trainyard_contracts.events import SOURCE, AgentEvent
+from trainyard_contracts.event_bases import SOURCE, AgentEvent
 from trainyard_contracts.signatures import signed
 
 log = logging.getLogger(__name__)

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from trainyard_agent.events import outbox
 from trainyard_agent.events.store import Change, Store
 from trainyard_agent.host.identifiers import ulid
-from trainyard_contracts.events import AgentEvent
-from trainyard_contracts.files import AgentConfig
+from trainyard_contracts.agent_config import AgentConfig
+from trainyard_contracts.event_bases import AgentEvent
 
 E = TypeVar("E", bound=AgentEvent)
 TICK = timedelta(microseconds=1)

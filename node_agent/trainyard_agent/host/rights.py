@@ -12,7 +12,7 @@ from typing import Any
 
 from trainyard_agent.host.s3 import S3, Location
 from trainyard_agent.host.signed_http import Refused, SignedHttp, Unreachable
-from trainyard_contracts.events import SOURCE
+from trainyard_contracts.event_bases import SOURCE
 
 #: Objects of this name are those of the question; it has no byte, and no run reads it.
 PROBE = "adoption/logs/asked"

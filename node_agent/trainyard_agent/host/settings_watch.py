@@ -15,7 +15,7 @@ from pathlib import Path
 
 from trainyard_agent.host import slurm_settings
 from trainyard_agent.host.slurm import Slurm, SlurmError, SlurmNode
-from trainyard_contracts.files import AgentConfig
+from trainyard_contracts.agent_config import AgentConfig
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from trainyard_contracts.files import AgentConfig
+from trainyard_contracts.agent_config import AgentConfig
 
 COMMAND_SECONDS = 10.0
 DEFAULT_SLURMD_PORT = 6818

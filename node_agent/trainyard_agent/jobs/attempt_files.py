@@ -16,8 +16,9 @@ from trainyard_agent.host.slurm import SlurmNode, as_argument
 from trainyard_agent.jobs import gres, images, work
 from trainyard_agent.jobs.powered_down import not_needed
 from trainyard_contracts import places
+from trainyard_contracts.agent_config import AgentConfig
 from trainyard_contracts.base import relative_path
-from trainyard_contracts.files import AgentConfig, JobBundle
+from trainyard_contracts.job_bundle import JobBundle
 
 NODE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9.-]{0,254}$")
 _PARTITION = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")

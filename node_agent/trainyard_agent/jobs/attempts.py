@@ -19,9 +19,13 @@ from typing_extensions import Unpack
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host.configuration import attempt_dir
 from trainyard_agent.nodes.activity import Activity
+from trainyard_contracts.agent_config import AgentConfig
+from trainyard_contracts.attempt_events import AttemptQueued
 from trainyard_contracts.curves import MOST_POINTS, Point
-from trainyard_contracts.events import AgentEvent, AttemptQueued, RunSample
-from trainyard_contracts.files import AgentConfig, JobBundle, Progress
+from trainyard_contracts.event_bases import AgentEvent
+from trainyard_contracts.heartbeats import RunSample
+from trainyard_contracts.job_bundle import JobBundle
+from trainyard_contracts.progress_file import Progress
 from trainyard_contracts.thinning import Thinned
 
 log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ import logging
 from trainyard_agent.host.job_files import read_small
 from trainyard_agent.jobs.attempts import Attempt
 from trainyard_contracts import places
-from trainyard_contracts.files import JobBundle
+from trainyard_contracts.job_bundle import JobBundle
 
 log = logging.getLogger(__name__)
 

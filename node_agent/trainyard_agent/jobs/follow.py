@@ -19,7 +19,7 @@ from trainyard_agent.jobs.progress import ProgressReader
 from trainyard_agent.jobs.queue_watch import QueueWatch
 from trainyard_agent.nodes.liveness import QUIET_STEPS, quiet_needed
 from trainyard_agent.nodes.node_table import NodeTable
-from trainyard_contracts.events import AttemptStarted
+from trainyard_contracts.attempt_events import AttemptStarted
 
 log = logging.getLogger(__name__)
 

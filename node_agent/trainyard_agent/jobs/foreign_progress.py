@@ -17,7 +17,8 @@ from trainyard_agent.jobs.log_steps import Steps
 from trainyard_agent.jobs.mlflow_files import MlflowFiles
 from trainyard_agent.jobs.wandb_files import WandbFiles
 from trainyard_contracts import places
-from trainyard_contracts.files import JobBundle, Progress
+from trainyard_contracts.job_bundle import JobBundle
+from trainyard_contracts.progress_file import Progress
 from trainyard_contracts.watching import ProgressSource
 
 log = logging.getLogger(__name__)

@@ -36,8 +36,9 @@ from trainyard_agent.host.job_secrets import SecretRefused, Secrets
 from trainyard_agent.host.s3 import S3, Digest, Location
 from trainyard_agent.host.signed_http import Refused, Unreachable
 from trainyard_agent.jobs import work
+from trainyard_contracts.bundle_parts import BundleGit
 from trainyard_contracts.commands import CheckedOut
-from trainyard_contracts.files import BundleGit, JobBundle
+from trainyard_contracts.job_bundle import JobBundle
 from trainyard_contracts.trees import (
     MOST_FILES,
     MOST_PACKS,

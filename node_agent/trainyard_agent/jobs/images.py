@@ -18,7 +18,9 @@ from trainyard_agent.host.registry import ARCHITECTURES, ImageRefused, Registry
 from trainyard_agent.host.signed_http import Unreachable
 from trainyard_agent.host.slurm import SlurmNode
 from trainyard_contracts import images, places
-from trainyard_contracts.files import AgentConfig, BundleImage, JobBundle
+from trainyard_contracts.agent_config import AgentConfig
+from trainyard_contracts.bundle_parts import BundleImage
+from trainyard_contracts.job_bundle import JobBundle
 
 #: A squashfs image begins so.
 SQUASHFS = b"hsqs"

@@ -28,11 +28,13 @@ from trainyard_agent.jobs import copying, unpacking, work
 from trainyard_agent.jobs.copying import Copy, Progress
 from trainyard_agent.jobs.unpacking import State, Unpacker, sync
 from trainyard_contracts import places
+from trainyard_contracts.agent_config import AgentConfig
 from trainyard_contracts.amounts import counted, size
 from trainyard_contracts.base import Lenient
+from trainyard_contracts.bundle_parts import BundleInput
 from trainyard_contracts.commands import INPUT_REFUSED
-from trainyard_contracts.files import AgentConfig, BundleInput, JobBundle
 from trainyard_contracts.inputs import S3Prefix, misplaced, names_path
+from trainyard_contracts.job_bundle import JobBundle
 
 log = logging.getLogger(__name__)
 STOPPED = (copying.Stopped, unpacking.Stopped)

@@ -21,7 +21,7 @@ from trainyard_agent.jobs.bundles import bundle_of
 from trainyard_agent.nodes.activity import named
 from trainyard_agent.nodes.node_table import NodeTable
 from trainyard_agent.nodes.returns import OURS
-from trainyard_contracts.events import NodeLost
+from trainyard_contracts.node_events import NodeLost
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from trainyard_agent.host.slurm import Job, Slurm, SlurmError, SlurmNode
 from trainyard_agent.jobs.attempts import Attempt
 from trainyard_agent.jobs.bundles import bundle_of
 from trainyard_agent.nodes.node_table import NodeTable
-from trainyard_contracts.files import JobBundle
+from trainyard_contracts.job_bundle import JobBundle
 
 log = logging.getLogger(__name__)
 

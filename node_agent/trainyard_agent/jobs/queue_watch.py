@@ -10,7 +10,7 @@ from trainyard_agent.host.slurm import Slurm, SlurmError
 from trainyard_agent.jobs.attempts import Attempt, Attempts
 from trainyard_agent.jobs.slurm_queue import ahead, parse_queue
 from trainyard_agent.nodes.node_table import NodeTable
-from trainyard_contracts.events import AttemptQueued, JobAhead
+from trainyard_contracts.attempt_events import AttemptQueued, JobAhead
 
 log = logging.getLogger(__name__)
 

@@ -17,8 +17,8 @@ from trainyard_agent.jobs.attempts import Attempt, Attempts
 from trainyard_agent.jobs.collected import joined, losses_of
 from trainyard_agent.jobs.reported import Reported, losses_kept
 from trainyard_contracts import places
+from trainyard_contracts.agent_config import AgentConfig
 from trainyard_contracts.curves import KeptCurves, Point
-from trainyard_contracts.files import AgentConfig
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,8 @@ from trainyard_agent.jobs.attempts import Attempt
 from trainyard_agent.jobs.rank_logs import RankLog
 from trainyard_agent.jobs.traces import log_tail, read_tail
 from trainyard_contracts import places
-from trainyard_contracts.files import AgentConfig, KeptRankLog, KeptRankLogs
+from trainyard_contracts.agent_config import AgentConfig
+from trainyard_contracts.kept_logs import KeptRankLog, KeptRankLogs
 
 log = logging.getLogger(__name__)
 

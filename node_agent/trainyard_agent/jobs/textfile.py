@@ -14,7 +14,7 @@ from pathlib import Path
 
 from trainyard_agent.host.atomic_file import replace_file
 from trainyard_agent.jobs.attempts import Attempt, Attempts
-from trainyard_contracts.files import AgentConfig
+from trainyard_contracts.agent_config import AgentConfig
 
 log = logging.getLogger(__name__)
 

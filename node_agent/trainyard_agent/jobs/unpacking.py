@@ -30,7 +30,7 @@ from trainyard_agent.host.signed_http import Refused
 from trainyard_agent.jobs import work
 from trainyard_agent.jobs.attempt_files import BadBundle
 from trainyard_contracts import places
-from trainyard_contracts.files import JobBundle
+from trainyard_contracts.job_bundle import JobBundle
 from trainyard_contracts.trees import TREE_BYTES, Chunk, Tree, TreeFile, unfit
 
 log = logging.getLogger(__name__)

@@ -15,8 +15,9 @@ from trainyard_agent.host.slurm import Slurm, SlurmError, SlurmNode
 from trainyard_agent.nodes.activity import Jobs
 from trainyard_agent.nodes.node_table import NodeTable
 from trainyard_agent.nodes.returns import OURS, may_be_resumed
-from trainyard_contracts.events import ClusterReady, NodeReturned, NodesChanged
-from trainyard_contracts.files import AgentConfig
+from trainyard_contracts.agent_config import AgentConfig
+from trainyard_contracts.cluster_events import ClusterReady, NodesChanged
+from trainyard_contracts.node_events import NodeReturned
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from trainyard_agent.host.slurm import Slurm, SlurmError, SlurmNode
 from trainyard_agent.nodes.activity import Jobs
 from trainyard_agent.nodes.node_table import Node, NodeTable
 from trainyard_agent.nodes.questions import address_of, ask
-from trainyard_contracts.events import NodeReturned
+from trainyard_contracts.node_events import NodeReturned
 
 log = logging.getLogger(__name__)
 

@@ -17,8 +17,9 @@ from trainyard_agent.nodes.lateness import Attention
 from trainyard_agent.nodes.liveness import Signals, judge
 from trainyard_agent.nodes.node_table import Node, NodeTable
 from trainyard_agent.nodes.questions import Questions, address_of
-from trainyard_contracts.events import AgentSilent, NodeEvidence, NodeLost
-from trainyard_contracts.files import AgentConfig
+from trainyard_contracts.agent_config import AgentConfig
+from trainyard_contracts.node_events import AgentSilent, NodeLost
+from trainyard_contracts.node_evidence import NodeEvidence
 
 log = logging.getLogger(__name__)
 

@@ -30,7 +30,7 @@ from trainyard_agent.checkpoints.checkpoints import (
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
 from trainyard_agent.jobs.attempts import Attempt
-from trainyard_contracts.files import JobBundle
+from trainyard_contracts.job_bundle import JobBundle
 
 
 def test_a_whole_checkpoint_is_found_once(tmp_path: Path) -> None:

@@ -31,14 +31,9 @@ from trainyard_agent.host import patience
 from trainyard_agent.host.configuration import run_dir
 from trainyard_agent.host.errors import CommandRefused
 from trainyard_agent.host.signed_http import Refused, Unreachable
-from trainyard_contracts.files import (
-    BundleStart,
-    ExportedObject,
-    ExportManifest,
-    JobBundle,
-    KeptLink,
-    SyncOrder,
-)
+from trainyard_contracts.bundle_parts import BundleStart, SyncOrder
+from trainyard_contracts.export_manifest import ExportedObject, ExportManifest, KeptLink
+from trainyard_contracts.job_bundle import JobBundle
 
 EXPORT = f"runs/{RUN}/export"
 

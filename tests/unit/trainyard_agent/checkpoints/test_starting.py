@@ -27,7 +27,8 @@ from trainyard_agent.checkpoints.starting import start_from as start_from_there
 from trainyard_agent.host.errors import CommandRefused
 from trainyard_agent.host.s3 import Location
 from trainyard_agent.host.signed_http import Unreachable
-from trainyard_contracts.files import BundleStart, JobBundle
+from trainyard_contracts.bundle_parts import BundleStart
+from trainyard_contracts.job_bundle import JobBundle
 from trainyard_job.checkpoints import checkpoint
 from trainyard_job.common.attempt import Attempt
 

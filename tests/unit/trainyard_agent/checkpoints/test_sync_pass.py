@@ -34,7 +34,8 @@ from trainyard_agent.checkpoints.synced import Synced
 from trainyard_agent.host.s3 import Location
 from trainyard_agent.host.signed_http import Refused, Unreachable
 from trainyard_agent.jobs import work
-from trainyard_contracts.files import BundleCode, SyncManifest
+from trainyard_contracts.bundle_parts import BundleCode
+from trainyard_contracts.sync_manifest import SyncManifest
 from trainyard_contracts.trees import tree_id
 
 PREFIX = f"sync/c/{RUN}"

@@ -21,8 +21,9 @@ from trainyard_agent.events.store import Store
 from trainyard_agent.host.configuration import run_dir
 from trainyard_agent.host.signed_http import Refused, Unreachable
 from trainyard_agent.jobs.attempts import Attempt, Attempts
-from trainyard_contracts.events import AgentEvent
-from trainyard_contracts.files import ExportManifest, SyncOrder
+from trainyard_contracts.bundle_parts import SyncOrder
+from trainyard_contracts.event_bases import AgentEvent
+from trainyard_contracts.export_manifest import ExportManifest
 
 PREFIX = f"sync/c/{RUN}"
 

@@ -22,7 +22,7 @@ from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
 from trainyard_agent.jobs.attempts import Attempt, Attempts
 from trainyard_agent.jobs.progress import note_step
-from trainyard_contracts.files import Progress
+from trainyard_contracts.progress_file import Progress
 
 
 class Agent:

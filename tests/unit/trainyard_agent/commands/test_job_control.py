@@ -31,8 +31,9 @@ from trainyard_agent.jobs import unpacking
 from trainyard_agent.jobs.attempt_files import BadBundle
 from trainyard_agent.jobs.attempts import Attempt
 from trainyard_agent.nodes.node_table import NodeTable
+from trainyard_contracts.bundle_parts import BundleCode, BundleGit
 from trainyard_contracts.commands import Cancelling
-from trainyard_contracts.files import BundleCode, BundleGit, JobBundle
+from trainyard_contracts.job_bundle import JobBundle
 
 
 class Slurm:

@@ -21,7 +21,7 @@ from trainyard_agent.host.slurm import SlurmNode
 from trainyard_agent.jobs.attempt_files import job_name
 from trainyard_agent.jobs.attempts import Attempt
 from trainyard_agent.nodes.node_table import NodeTable
-from trainyard_contracts.files import JobBundle
+from trainyard_contracts.job_bundle import JobBundle
 
 #: What a submission of attempt 2 asks of others, in this order.
 CALLS = ("save", "kill", "files", "fence", "save", "nodes", "sbatch", "save", "scancel")

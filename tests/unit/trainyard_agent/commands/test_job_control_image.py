@@ -19,7 +19,8 @@ from trainyard_agent.host.errors import CommandRefused
 from trainyard_agent.host.slurm import SlurmNode
 from trainyard_agent.jobs import images
 from trainyard_agent.nodes.node_table import NodeTable
-from trainyard_contracts.files import BundleImage, JobBundle
+from trainyard_contracts.bundle_parts import BundleImage
+from trainyard_contracts.job_bundle import JobBundle
 
 
 class Slurm:

@@ -19,7 +19,8 @@ from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
 from trainyard_agent.host.signed_http import Refused, Unreachable
 from trainyard_contracts import signatures
-from trainyard_contracts.events import NodeEvidence, NodeLost, NodeReturned
+from trainyard_contracts.node_events import NodeLost, NodeReturned
+from trainyard_contracts.node_evidence import NodeEvidence
 
 
 def test_what_the_bus_took_is_forgotten(store: Store) -> None:

@@ -23,8 +23,9 @@ from trainyard_agent.host.signed_http import Unreachable
 from trainyard_agent.jobs import git_code, unpacking, work
 from trainyard_agent.jobs.git_code import Checkout, Checkouts, Shared
 from trainyard_agent.jobs.unpacking import State, Unpacker
+from trainyard_contracts.bundle_parts import BundleCode, BundleGit
 from trainyard_contracts.commands import CheckedOut
-from trainyard_contracts.files import BundleCode, BundleGit, JobBundle
+from trainyard_contracts.job_bundle import JobBundle
 
 pytestmark = pytest.mark.real
 

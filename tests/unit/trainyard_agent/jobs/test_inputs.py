@@ -21,7 +21,9 @@ from trainyard_agent.host.configuration import run_dir
 from trainyard_agent.host.errors import CommandRefused
 from trainyard_agent.jobs import copying, inputs, unpacking
 from trainyard_agent.jobs.inputs import Inputs
-from trainyard_contracts.files import AgentConfig, BundleCode, BundleInput, JobBundle
+from trainyard_contracts.agent_config import AgentConfig
+from trainyard_contracts.bundle_parts import BundleCode, BundleInput
+from trainyard_contracts.job_bundle import JobBundle
 
 OBJECTS = {"v1/train/a.txt": b"first\n", "v1/b.txt": b"second\n", "v2/c.txt": b"third\n"}
 OTHER = "run-01k5000000000000000000000b"

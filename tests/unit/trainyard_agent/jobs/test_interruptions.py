@@ -19,7 +19,7 @@ from trainyard_agent.jobs import interruptions
 from trainyard_agent.jobs.attempts import Attempt, Attempts
 from trainyard_agent.jobs.interruptions import Interruptions
 from trainyard_agent.nodes.node_table import Node, NodeTable
-from trainyard_contracts.events import NodeLost
+from trainyard_contracts.node_events import NodeLost
 
 NAME = "spot-dy-nodes-1"
 OURS = ["-m", "trainyard_trainers.ddp"]

@@ -21,7 +21,7 @@ from trainyard_agent.jobs.progress import (
     smoothed,
     step_at,
 )
-from trainyard_contracts.files import Progress
+from trainyard_contracts.progress_file import Progress
 
 
 def progress(step: int, at: float) -> Progress:

@@ -18,8 +18,8 @@ from trainyard_agent.events.store import Store
 from trainyard_agent.host.slurm import Job, Slurm, SlurmError, SlurmNode, expand
 from trainyard_agent.jobs.attempts import Attempt
 from trainyard_agent.jobs.slurm_queue import ahead, parse_queue
+from trainyard_contracts.attempt_events import AttemptQueued
 from trainyard_contracts.commands import Exclude, Excluded
-from trainyard_contracts.events import AttemptQueued
 
 QUEUE = """21|PENDING|root||main|4294901740|Resources
 17|RUNNING|alice|ip-10-0-0-[2-3]|main|4294901744|None

@@ -22,7 +22,8 @@ from trainyard_agent.host.signed_http import Unreachable
 from trainyard_agent.jobs import unpacking, work
 from trainyard_agent.jobs.attempt_files import BadBundle
 from trainyard_agent.jobs.unpacking import State, Unpacker, Uploads
-from trainyard_contracts.files import BundleCode, JobBundle
+from trainyard_contracts.bundle_parts import BundleCode
+from trainyard_contracts.job_bundle import JobBundle
 from trainyard_contracts.trees import Chunk, Pack, Tree, TreeFile
 
 FILES = {

@@ -26,7 +26,7 @@ from trainyard_agent.nodes.members import CHANGES_TOLD, changes, drained_by_mist
 from trainyard_agent.nodes.node_table import Node
 from trainyard_agent.nodes.questions import Questions
 from trainyard_agent.nodes.silence import WATCH_SECONDS
-from trainyard_contracts.events import ClusterReady, NodesChanged
+from trainyard_contracts.cluster_events import ClusterReady, NodesChanged
 
 
 class Slurm:

@@ -16,7 +16,8 @@ from trainyard_agent.host.slurm import SlurmNode, parse_nodes
 from trainyard_agent.jobs.attempts import Attempts
 from trainyard_agent.jobs.hosts import Hosts
 from trainyard_agent.nodes.node_table import Node
-from trainyard_contracts.events import ClusterReady, NodeReturned
+from trainyard_contracts.cluster_events import ClusterReady
+from trainyard_contracts.node_events import NodeReturned
 
 UP, DOWN, GOES = "idle+cloud", "idle+cloud+powered_down", "idle+cloud+powering_down"
 COMES = "allocated+cloud+not_responding+powering_up"
