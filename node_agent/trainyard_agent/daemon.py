@@ -144,7 +144,7 @@ async def make_controller(
     from trainyard_agent.controller import (
         Controller,
     )  # workers never load what only the controller needs
-    from trainyard_agent.events.store import no_room
+    from trainyard_agent.events.damage import no_room
 
     while not stop.is_set():
         try:

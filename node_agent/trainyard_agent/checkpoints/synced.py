@@ -10,7 +10,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from hashlib import sha256
 
-from trainyard_agent.host.s3 import S3, Location
+from trainyard_agent.host.locations import Location
+from trainyard_agent.host.s3 import S3
 from trainyard_contracts import places
 from trainyard_contracts.sync_manifest import SyncLatest, SyncManifest
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import Any, TypeVar
 
-from trainyard_agent.events import outbox
+from trainyard_agent.events import pending
 from trainyard_agent.events.store import Change, Store
 from trainyard_agent.host.identifiers import ulid
 from trainyard_contracts.agent_config import AgentConfig
@@ -52,7 +52,7 @@ class Reporter:
             if change is not None:
                 change(connection)
             for event in events:
-                outbox.add(connection, event)
+                pending.add(connection, event)
 
         self.store.apply(commit)
 
@@ -63,7 +63,7 @@ class Reporter:
         """
 
         def commit(connection: sqlite3.Connection) -> None:
-            outbox.add(connection, event, sample=True)
+            pending.add(connection, event, sample=True)
             self.store.trim_samples()
 
         self.store.apply_sample(commit)

@@ -12,7 +12,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from trainyard_agent.host.atomic_file import replace_file
-from trainyard_agent.host.slurm import SlurmNode, as_argument
+from trainyard_agent.host.slurm_names import as_argument
+from trainyard_agent.host.slurm_nodes import SlurmNode
 from trainyard_agent.jobs import gres, images, work
 from trainyard_agent.jobs.powered_down import not_needed
 from trainyard_contracts import places

@@ -11,9 +11,11 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine
 from typing import Any
 
 from trainyard_agent.events.reporting import Reporter
-from trainyard_agent.host.slurm import Job, Slurm, SlurmError
+from trainyard_agent.host.slurm import Slurm, SlurmError
+from trainyard_agent.host.slurm_jobs import Job
 from trainyard_agent.jobs import hollow_jobs
-from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_agent.jobs.attempt import Attempt
+from trainyard_agent.jobs.attempts import Attempts
 from trainyard_agent.jobs.forced_end import Kill
 from trainyard_agent.jobs.progress import ProgressReader
 from trainyard_agent.jobs.traces import read_launches, read_tail, unwritable

@@ -9,9 +9,11 @@ from pathlib import Path
 
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host.background import Background
-from trainyard_agent.host.slurm import Job, Slurm, SlurmError
+from trainyard_agent.host.slurm import Slurm, SlurmError
+from trainyard_agent.host.slurm_jobs import Job
+from trainyard_agent.jobs.attempt import Attempt
 from trainyard_agent.jobs.attempt_files import job_name
-from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_agent.jobs.attempts import Attempts
 from trainyard_agent.jobs.ending import Confirm, Ending
 from trainyard_agent.jobs.hollow_jobs import HollowJobs
 from trainyard_agent.jobs.powered_down import PoweredDown

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-from trainyard_agent.jobs.attempts import Attempt
+from trainyard_agent.jobs.attempt import Attempt
 from trainyard_agent.jobs.bundles import bundle_of
 from trainyard_agent.jobs.event_files import EventFiles
 from trainyard_agent.jobs.growing_file import GrowingFile, Lines

@@ -14,7 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from pathlib import Path
 
-from trainyard_agent.jobs.attempts import Attempt
+from trainyard_agent.jobs.attempt import Attempt
 from trainyard_agent.jobs.forced_end import ForcedEnd
 from trainyard_agent.jobs.traces import read_launches
 from trainyard_agent.nodes.liveness import quiet_needed

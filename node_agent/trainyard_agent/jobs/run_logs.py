@@ -10,11 +10,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
+from trainyard_agent.host.http_errors import Refused, Unreachable
 from trainyard_agent.host.job_files import may_pass
-from trainyard_agent.host.s3 import S3, Location, parse_uri
-from trainyard_agent.host.signed_http import Refused, Unreachable
+from trainyard_agent.host.locations import Location, parse_uri
+from trainyard_agent.host.s3 import S3
 from trainyard_agent.jobs import log_times, rank_logs
-from trainyard_agent.jobs.attempts import Attempt
+from trainyard_agent.jobs.attempt import Attempt
 from trainyard_agent.jobs.rank_logs import RankLog
 from trainyard_agent.jobs.traces import log_tail, read_tail
 from trainyard_contracts import places

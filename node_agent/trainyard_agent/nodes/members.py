@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from trainyard_agent.events.reporting import Reporter
-from trainyard_agent.host.slurm import Slurm, SlurmError, SlurmNode
+from trainyard_agent.host.slurm import Slurm, SlurmError
+from trainyard_agent.host.slurm_nodes import SlurmNode
 from trainyard_agent.nodes.activity import Jobs
 from trainyard_agent.nodes.node_table import NodeTable
 from trainyard_agent.nodes.returns import OURS, may_be_resumed

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from trainyard_agent.events.reporting import Reporter
-from trainyard_agent.host.slurm import SlurmNode
+from trainyard_agent.host.slurm_nodes import SlurmNode
 from trainyard_agent.nodes.lateness import Lateness
 from trainyard_agent.nodes.questions import Questions, Slurmd
 from trainyard_contracts.event_bases import AgentEvent

@@ -10,7 +10,7 @@ from tests.support.agent import RUN
 from tests.support.agent_s3 import AgentS3
 
 from trainyard_agent.checkpoints.synced import BadSync, Synced, group_of, number_of
-from trainyard_agent.host.s3 import Location
+from trainyard_agent.host.locations import Location
 from trainyard_contracts.sync_manifest import SyncedObject, SyncLatest, SyncManifest
 
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)

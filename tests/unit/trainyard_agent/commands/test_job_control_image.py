@@ -16,7 +16,7 @@ from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
 from trainyard_agent.host.configuration import attempt_dir
 from trainyard_agent.host.errors import CommandRefused
-from trainyard_agent.host.slurm import SlurmNode
+from trainyard_agent.host.slurm_nodes import SlurmNode
 from trainyard_agent.jobs import images
 from trainyard_agent.nodes.node_table import NodeTable
 from trainyard_contracts.bundle_parts import BundleImage

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.support.agent import RUN
 
-from trainyard_agent.host.slurm import SlurmNode
+from trainyard_agent.host.slurm_nodes import SlurmNode
 from trainyard_agent.jobs.attempt_files import sbatch_options
 from trainyard_contracts.job_bundle import JobBundle
 

@@ -8,9 +8,9 @@ import pytest
 from tests.support.agent import RUN, config
 
 from trainyard_agent.host.errors import CommandRefused
+from trainyard_agent.host.http_errors import Unreachable
 from trainyard_agent.host.registry import ImageRefused
-from trainyard_agent.host.signed_http import Unreachable
-from trainyard_agent.host.slurm import SlurmNode
+from trainyard_agent.host.slurm_nodes import SlurmNode
 from trainyard_agent.jobs import images
 from trainyard_agent.jobs.images import Images, architecture, write_places
 from trainyard_contracts.bundle_parts import BundleImage

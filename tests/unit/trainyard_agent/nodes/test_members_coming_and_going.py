@@ -12,7 +12,7 @@ from tests.support.agent_parts import NodeParts, node_parts
 
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
-from trainyard_agent.host.slurm import SlurmNode, parse_nodes
+from trainyard_agent.host.slurm_nodes import SlurmNode, parse_nodes
 from trainyard_agent.jobs.attempts import Attempts
 from trainyard_agent.jobs.hosts import Hosts
 from trainyard_agent.nodes.node_table import Node
