@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from trainyard_contracts import places
-from trainyard_contracts.diagnosis import LOG_TAIL_BYTES, Diagnosis, diagnose
+from trainyard_contracts.diagnosis import LOG_TAIL_BYTES, diagnose
+from trainyard_contracts.diagnosis_verdict import Diagnosis
 
 ERROR_CHARACTERS, TRACEBACK_CHARACTERS = 500, 4000
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 
-from trainyard_contracts.diagnosis import Diagnosis
+from trainyard_contracts.diagnosis_verdict import Diagnosis
 from trainyard_job.checkpoints import checkpoint
 from trainyard_job.checkpoints.checkpoint import Saved
 from trainyard_job.common.exits import STOPPED

@@ -20,15 +20,17 @@ from trainyard_agent.checkpoints.syncing import Syncing
 from trainyard_agent.checkpoints.watching import Watching
 from trainyard_agent.commands.job_control import JobControl
 from trainyard_agent.commands.server import CommandServer, Handlers
+from trainyard_agent.events.damage import set_damaged_aside
 from trainyard_agent.events.heartbeats import portions
 from trainyard_agent.events.outbox import Sender
 from trainyard_agent.events.reporting import Reporter
-from trainyard_agent.events.store import Store, set_damaged_aside
+from trainyard_agent.events.store import Store
 from trainyard_agent.host.s3 import S3
 from trainyard_agent.host.sampling import Sampler
 from trainyard_agent.host.settings_watch import SettingsWatch
 from trainyard_agent.host.slurm import Slurm
-from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_agent.jobs.attempt import Attempt
+from trainyard_agent.jobs.attempts import Attempts
 from trainyard_agent.jobs.ending import Ending
 from trainyard_agent.jobs.follow import Follower
 from trainyard_agent.jobs.forced_end import ForcedEnd
@@ -54,8 +56,8 @@ from trainyard_agent.nodes.returns import Returns
 from trainyard_agent.nodes.silence import SilenceWatch
 from trainyard_agent.nodes.verdicts import Verdicts
 from trainyard_contracts import commands
-from trainyard_contracts.events import ClusterHeartbeat
-from trainyard_contracts.files import AgentConfig
+from trainyard_contracts.agent_config import AgentConfig
+from trainyard_contracts.heartbeats import ClusterHeartbeat
 
 log = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from trainyard_agent.host.sampling import Sampler
 from trainyard_agent.nodes.health import Health
 from trainyard_agent.nodes.link_client import LinkClient
 from trainyard_agent.nodes.spot_watch import SpotWatch
-from trainyard_contracts.files import AgentConfig
+from trainyard_contracts.agent_config import AgentConfig
 
 if TYPE_CHECKING:
     from trainyard_agent.controller import Controller
@@ -144,7 +144,7 @@ async def make_controller(
     from trainyard_agent.controller import (
         Controller,
     )  # workers never load what only the controller needs
-    from trainyard_agent.events.store import no_room
+    from trainyard_agent.events.damage import no_room
 
     while not stop.is_set():
         try:

@@ -42,7 +42,7 @@ ALLOWED = {
     # The same hyperparameters on every backend: what no program would see on one is refused.
     CONTRACTS / "hyperparameters.py": ("sagemaker_",),
     # In the cluster.json of clusters that run; another backend's scripts may have another setup.
-    CONTRACTS / "files.py": ("slurm_setup", "shared_filesystem"),
+    CONTRACTS / "cluster_file.py": ("slurm_setup", "shared_filesystem"),
 }
 FIELDS = {*HyperPodClusterSpec.model_fields, *HyperPodGroup.model_fields} - {
     *SlurmCluster.model_fields,

@@ -25,7 +25,7 @@ ALLOWED = {
     CORE + "app/clusters/change_cluster.py:_wanted": "two specs, field by field, by their models",
     CORE + "domain/notices.py:of_line": "a line of the timeline, whose data no fact is",
     CORE + "domain/recipes.py:_input": "a run's data, by the names of its spec; no fact's",
-    CONTRACTS + "specs.py:_given": "fields that a backend names; one that is not there raises",
+    CONTRACTS + "run_fit.py:given": "fields that a backend names; one that is not there raises",
     CONTRACTS + "commands.py:Command.options": "the command's own fields, by dataclasses",
     CONTRACTS + "commands.py:Answer.as_json": "the answer's own fields, by dataclasses",
 }

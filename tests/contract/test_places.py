@@ -35,7 +35,7 @@ SPELT = (
 )
 #: Who may not import them (`pyproject.toml`), or where a word stands for something else.
 ELSEWHERE = {
-    "layers/contracts/trainyard_contracts/events.py: trainyard.agent": "beside the events' classes",
+    "layers/contracts/trainyard_contracts/event_bases.py: trainyard.agent": "of all events",
     "job_library/trainyard_container/events.py: trainyard.agent": "where there is no pydantic",
     "job_library/trainyard_container/host_part.py: output": "SageMaker's own directory",
     "node_agent/lifecycle/node.py: cluster.json": "a lifecycle script",

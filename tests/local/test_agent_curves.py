@@ -19,7 +19,7 @@ from trainyard.app.runs.read_metrics import read_metrics
 from trainyard.aws.blobs import S3Blobs
 from trainyard.domain.records import Attempt as AttemptRecord
 from trainyard_agent.host.s3 import S3
-from trainyard_agent.jobs.attempts import Attempt
+from trainyard_agent.jobs.attempt import Attempt
 from trainyard_agent.jobs.run_curves import RunCurves
 
 

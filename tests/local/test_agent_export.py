@@ -19,14 +19,15 @@ import pytest
 from tests.support.agent import RUN, commit, config
 from tests.support.agent_cluster import Sink
 
-from trainyard_agent.checkpoints import export, own_files
+from trainyard_agent.checkpoints import export, export_plan, own_files
 from trainyard_agent.checkpoints.checkpoints import Checkpoints
 from trainyard_agent.checkpoints.export import Exports
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
-from trainyard_agent.host import s3
-from trainyard_agent.host.s3 import S3, Location
-from trainyard_agent.host.signed_http import Refused
+from trainyard_agent.host import digests, locations, s3
+from trainyard_agent.host.http_errors import Refused
+from trainyard_agent.host.locations import Location
+from trainyard_agent.host.s3 import S3
 from trainyard_agent.jobs.attempts import Attempts
 
 PREFIX = f"data/runs/{RUN}/export"
@@ -171,13 +172,13 @@ def test_a_final_model_that_does_not_verify_fails_the_export(
 
 def test_a_bad_destination_is_refused(tmp_path: Path, sink: Sink, root: Path) -> None:
     with pytest.raises(ValueError, match="s3://bucket/key"):
-        s3.parse_uri("https://elsewhere/x")
+        locations.parse_uri("https://elsewhere/x")
 
 
 def test_s3_refuses_a_file_that_changed_after_it_was_hashed(tmp_path: Path, sink: Sink) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"before")
-    known = s3.digest(path)
+    known = digests.digest(path)
     path.write_bytes(b"after!")
     with pytest.raises(Refused, match="BadDigest"):
         S3("us-east-1").put_file(Location("data", "k"), path, known)
@@ -209,20 +210,21 @@ def test_the_agent_speaks_s3_and_eventbridge_as_moto_understands_them(
     from trainyard_agent.events.outbox import Sender
 
     with moto_has(monkeypatch, bucket="data", bus="bus"):
-        monkeypatch.setattr(s3, "SINGLE_PUT_BYTES", 6 * 1024 * 1024)
-        monkeypatch.setattr(s3, "PART_BYTES", 5 * 1024 * 1024)
+        for module in (digests, s3):
+            monkeypatch.setattr(module, "SINGLE_PUT_BYTES", 6 * 1024 * 1024)
+            monkeypatch.setattr(module, "PART_BYTES", 5 * 1024 * 1024)
         client, small, large = S3("us-east-1"), tmp_path / "small", tmp_path / "large"
         small.write_bytes(b"x" * 1000)
         large.write_bytes(b"y" * 12 * 1024 * 1024)
         for path in (small, large):
-            known = s3.digest(path)
+            known = digests.digest(path)
             at = Location("data", f"a b/{path.name}")
             client.put_file(at, path, known)
             assert client.head(at) is not None
             assert client.head(at)[0] == known.size  # type: ignore[index]
             assert hashlib.sha256(client.get(at) or b"").hexdigest() == known.sha256
-        assert client.head(Location("data", "a b/small")) == (1000, s3.digest(small).checksum)
-        assert s3.digest(large).checksum.endswith("-3")
+        assert client.head(Location("data", "a b/small")) == (1000, digests.digest(small).checksum)
+        assert digests.digest(large).checksum.endswith("-3")
         assert client.get(Location("data", "nothing")) is None
         with (tmp_path / "fetched").open("w+b") as into:
             assert not client.get_file(Location("data", "nothing"), into)
@@ -412,9 +414,9 @@ def test_what_nobody_may_list_is_left_out_and_counted(
 
 def after_planning(monkeypatch: pytest.MonkeyPatch, prune: Callable[[], None]) -> None:
     """Do this after an export has read a checkpoint and before it copies it."""
-    real = export.make_plan
+    real = export_plan.make_plan
 
-    def planned(*arguments: Any) -> export.Plan:
+    def planned(*arguments: Any) -> export_plan.Plan:
         plan = real(*arguments)
         prune()
         return plan

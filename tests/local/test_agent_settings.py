@@ -11,7 +11,7 @@ import pytest
 from tests.support.agent_cluster import AgentCluster
 from tests.support.waiting import eventually
 
-from trainyard_agent.host.slurm import parse_nodes
+from trainyard_agent.host.slurm_nodes import parse_nodes
 
 HOOK = "/bin/true"
 

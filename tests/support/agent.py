@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from trainyard_agent.host.identifiers import ulid
-from trainyard_agent.host.slurm import SlurmNode
-from trainyard_agent.jobs.attempts import Attempt
+from trainyard_agent.host.slurm_nodes import SlurmNode
+from trainyard_agent.jobs.attempt import Attempt
 from trainyard_contracts.events import AttemptStarted, ClusterHeartbeat
 from trainyard_contracts.files import AgentConfig
 

@@ -17,8 +17,9 @@ from trainyard_agent.checkpoints.watching import Watching
 from trainyard_agent.commands.job_control import JobControl
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
-from trainyard_agent.host.slurm import Job
-from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_agent.host.slurm_jobs import Job
+from trainyard_agent.jobs.attempt import Attempt
+from trainyard_agent.jobs.attempts import Attempts
 from trainyard_agent.jobs.ending import Ending
 from trainyard_agent.jobs.follow import Follower
 from trainyard_agent.jobs.forced_end import ForcedEnd

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from trainyard_agent.host.s3 import Digest, Location
-from trainyard_agent.host.signed_http import Refused
+from trainyard_agent.host.digests import Digest
+from trainyard_agent.host.http_errors import Refused
+from trainyard_agent.host.locations import Location
 
 
 class AgentS3:

@@ -7,8 +7,9 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from trainyard_agent.host.s3 import Listed, Location
-from trainyard_agent.host.signed_http import Refused
+from trainyard_agent.host.http_errors import Refused
+from trainyard_agent.host.listings import Listed
+from trainyard_agent.host.locations import Location
 
 
 def md5(body: bytes) -> bytes:

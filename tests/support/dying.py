@@ -15,10 +15,10 @@ class Killed(BaseException):
     """Stands for a kill where a real one is not needed."""
 
 
-def dies(code: str | None, line: int, work: Callable[[], object]) -> bool:
+def dies(code: str | tuple[str, ...] | None, line: int, work: Callable[[], object]) -> bool:
     """Whether `work`, in a process of its own, came to so many lines of the code and was killed.
 
-    `code` is the path of a file or of a directory; the lines of all threads count. Raises
+    `code`: paths of files or directories, or one; the lines of all threads count. Raises
     AssertionError where the work fails by itself.
 
     A tracer that raises instead is no kill: `finally` and `with` still run, or are cut short with
@@ -38,7 +38,7 @@ def dies(code: str | None, line: int, work: Callable[[], object]) -> bool:
     return status != 0
 
 
-def die_at(code: str | None, line: int) -> None:
+def die_at(code: str | tuple[str, ...] | None, line: int) -> None:
     """Kill this process once it, or a thread that it starts, came to so many lines of the code."""
     assert code is not None
     left = line

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainyard_agent.events import outbox
+from trainyard_agent.events import pending
 from trainyard_agent.events.outbox import Sender
 from trainyard_agent.events.store import Store
 
@@ -36,7 +36,7 @@ def sender(store: Store, bus: Bus) -> Sender:
 
 
 def add(store: Store, *events: Any, sample: bool = False) -> None:
-    store.apply(lambda db: [outbox.add(db, event, sample=sample) for event in events] and None)
+    store.apply(lambda db: [pending.add(db, event, sample=sample) for event in events] and None)
 
 
 def waiting(store: Store) -> list[str]:

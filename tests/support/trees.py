@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import IO, Any
 
-from trainyard_agent.host.s3 import Location
+from trainyard_agent.host.locations import Location
 from trainyard_contracts.trees import Chunk, Pack, Tree, TreeFile, TreeLink, tree_id
 
 

@@ -10,7 +10,8 @@ from pydantic import Field, ValidationError
 from typing_extensions import Self
 
 from .base import Strict, matching, rule
-from .specs import RunSpec, TextOrNumber
+from .job_words import TextOrNumber
+from .specs import RunSpec
 
 #: Members of one array.
 MOST_MEMBERS = 1000

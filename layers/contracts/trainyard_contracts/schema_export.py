@@ -7,19 +7,29 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
-from . import curves, files, trees
+from .agent_config import AgentConfig
+from .bundle_parts import KeptCode
+from .checkpoint_manifest import CheckpointManifest
+from .cluster_file import ClusterFile
 from .cluster_specs import BACKEND_EVENTS, ClusterSpec
+from .curves import KeptCurves
 from .events import AGENT_EVENTS
+from .export_manifest import ExportManifest
 from .filesystems import FilesystemSpec
+from .job_bundle import JobBundle
+from .kept_logs import KeptRankLogs, LogTimes
+from .launch_report import LaunchReport
+from .progress_file import Progress
 from .specs import RunSpec
+from .sync_manifest import SyncLatest, SyncManifest
+from .trees import CompleteUpload, HeldParts, Tree
 from .user_events import UserEvent
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 FILES: tuple[type[BaseModel], ...] = (
-    files.CheckpointManifest, files.Progress, files.JobBundle, files.ExportManifest,
-    files.AgentConfig, files.ClusterFile, files.LaunchReport, files.KeptCode, files.SyncManifest,
-    files.SyncLatest, files.LogTimes, files.KeptRankLogs, trees.Tree, trees.CompleteUpload,
-    trees.HeldParts, curves.KeptCurves,
+    CheckpointManifest, Progress, JobBundle, ExportManifest, AgentConfig, ClusterFile, LaunchReport,
+    KeptCode, SyncManifest, SyncLatest, LogTimes, KeptRankLogs, Tree, CompleteUpload, HeldParts,
+    KeptCurves,
 )  # fmt: skip
 
 

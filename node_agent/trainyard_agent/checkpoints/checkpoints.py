@@ -7,332 +7,39 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import shutil
 import sqlite3
-import stat
-import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from trainyard_agent.checkpoints import best
-from trainyard_agent.checkpoints.kept import kept_at, stores
+from trainyard_agent.checkpoints.findings import Finding
+from trainyard_agent.checkpoints.low_priority import lower_priority
+from trainyard_agent.checkpoints.names import order, step_of
+from trainyard_agent.checkpoints.pruning import remove, removed, to_prune
+from trainyard_agent.checkpoints.scanning import scan_all
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host.configuration import run_dir
-from trainyard_agent.host.job_files import may_pass, read_small, stays_inside
-from trainyard_agent.host.s3 import Digest, digest
-from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_agent.jobs.attempt import Attempt
+from trainyard_agent.jobs.attempts import Attempts
 from trainyard_agent.jobs.bundles import bundle_of
-from trainyard_contracts import places
-from trainyard_contracts.events import CheckpointCommitted, CheckpointPruned, CheckpointRejected
-from trainyard_contracts.files import AgentConfig, CheckpointManifest, JobBundle
+from trainyard_contracts.agent_config import AgentConfig
+from trainyard_contracts.checkpoint_events import (
+    CheckpointCommitted,
+    CheckpointPruned,
+    CheckpointRejected,
+)
 
 log = logging.getLogger(__name__)
 
 SCAN_SECONDS = 1.0
-#: A manifest may have so much: the names, sizes and hashes of about 100,000 files.
-MANIFEST_BYTES = 16 * 1024 * 1024
-#: So many of the newest checkpoints are looked at again for changes (a corrupted file changes its
-#: time or size).
-RECHECKED = 2
-#: Between blocks of 1 MiB: at most a good half of one core, however much there is to hash.
-_PAUSE_SECONDS = 0.0005
-_NICENESS = 10
 #: The first pause between two looks at a checkpoint that cannot be read just now; then they grow.
 FIRST_RETRY_SECONDS = 1.0
 #: The longest pause between two looks at a checkpoint that cannot be read just now.
 LAST_RETRY_SECONDS = 60.0
-
-
-class NotWhole(Exception):
-    """The checkpoint does not verify; the text says which file and how."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One checkpoint looked at; `path` is relative to the run's directory."""
-
-    path: str
-    step: int
-    attempt: int
-    status: Literal["whole", "rejected", "unreadable"]
-    signature: str
-    reason: str = ""
-    bytes: int = 0
-    files: int = 0
-    committed_at: datetime | None = None
-    source: str = ""
-    counted: bool = False
-
-
-def verify(
-    directory: Path, run_id: str | None = None
-) -> tuple[CheckpointManifest, dict[str, Digest]]:
-    """Read every file of a checkpoint and compare it with the manifest.
-
-    Raises NotWhole for what its files are, and OSError where one cannot be read just now, which
-    says nothing of it.
-    """
-    manifest = read_manifest(directory, run_id)
-    digests = {}
-    for item in manifest.files:
-        path = directory / item.path
-        try:
-            # The size first: it costs nothing and finds most torn files.
-            size = path.lstat().st_size
-            if size != item.bytes:
-                raise NotWhole(f"{item.path} has {size} bytes, the manifest says {item.bytes}")
-            found = digest(path, below=directory.parent, pause=lambda: time.sleep(_PAUSE_SECONDS))
-        except OSError as error:
-            if may_pass(error):
-                raise
-            raise NotWhole(f"{item.path} cannot be read: {error.strerror or error}") from error
-        if (found.size, found.sha256) != (item.bytes, item.sha256):
-            raise NotWhole(f"{item.path} does not have the hash that the manifest says")
-        digests[item.path] = found
-    return manifest, digests
-
-
-def read_manifest(directory: Path, run_id: str | None) -> CheckpointManifest:
-    """Raises NotWhole, OSError."""
-    try:
-        manifest = CheckpointManifest.model_validate_json(
-            read_small(directory.parent, directory / places.CHECKPOINT_MANIFEST, MANIFEST_BYTES)
-        )
-        for item in manifest.files:
-            stays_inside(item.path)
-    except FileNotFoundError as error:
-        raise NotWhole("it has no manifest.json") from error
-    except OSError as error:
-        if may_pass(error):
-            raise
-        raise NotWhole(f"manifest.json cannot be read: {error.strerror or error}") from error
-    except ValueError as error:
-        raise NotWhole(f"manifest.json is malformed: {str(error).splitlines()[0][:200]}") from error
-    if run_id is not None and manifest.run_id != run_id:
-        raise NotWhole(f"it belongs to run {manifest.run_id}")
-    return manifest
-
-
-def signature(directory: Path) -> str:
-    """Changes when any file of the checkpoint is replaced, written to, or removed.
-
-    '' if the directory is gone.
-    """
-    parts = []
-    try:
-        for root, _, names in os.walk(directory):
-            for name in sorted(names):
-                path = os.path.join(root, name)
-                at = os.stat(path)
-                relative = os.path.relpath(path, directory)
-                parts.append(f"{relative}:{at.st_size}:{at.st_mtime_ns}:{at.st_ino}")
-    except OSError:
-        return ""
-    return "|".join(parts) if parts or directory.is_dir() else ""
-
-
-def listing(directory: Path) -> list[Path]:
-    """Committed checkpoints, newest (step, then attempt) first.
-
-    Raises OSError where that cannot be read just now.
-    """
-    try:
-        names = [name for name in os.listdir(directory) if order(name) != (-1, -1)]
-    except OSError as error:
-        if may_pass(error):
-            raise
-        return []
-    return [directory / name for name in sorted(names, key=order, reverse=True)]
-
-
-def order(name: str) -> tuple[int, int]:
-    """The newer, the larger, among those in one directory: step and attempt, or a copy's number."""
-    last = name.rpartition("/")[2]
-    if match := places.CHECKPOINT_NAME.match(last):
-        return int(match.group(1)), int(match.group(2))
-    copy = places.SAVE_NAME.match(last)
-    return (int(copy.group(1)), int(copy.group(3))) if copy else (-1, -1)
-
-
-def step_of(name: str) -> int:
-    """The step that a checkpoint's name says."""
-    copy = places.SAVE_NAME.match(name.rpartition("/")[2])
-    return int(copy.group(2)) if copy else order(name)[0]
-
-
-def directories(root: Path, bundle: JobBundle) -> list[str]:
-    """Where checkpoints of a run lie, relative to its directory: its own, and our copies.
-
-    Raises OSError where that cannot be seen just now.
-    """
-    return [bundle.checkpoint_directory, *(stores(root) if bundle.checkpoint_watch else ())]
-
-
-def scan(
-    root: Path,
-    directory: str,
-    run_id: str,
-    known: Mapping[str, tuple[str, str]],
-    later: Collection[str] = (),
-) -> tuple[list[Finding], set[str]]:
-    """Look at what is new or changed; (findings, paths that exist).
-
-    `known`: path -> (status, signature); `later`: not to look at now.
-    """
-    findings, present = [], set()
-    try:
-        listed = listing(root / directory)
-    except OSError as error:
-        log.warning("%s cannot be listed just now: %s", root / directory, error)
-        return [], set()
-    for position, path in enumerate(listed):
-        name = str(path.relative_to(root))
-        present.add(name)
-        if name in later or (name in known and position >= RECHECKED):
-            continue
-        now = signature(path)
-        if not now and _no_directory(path):
-            continue
-        if name in known and known[name][1] == now:
-            continue
-        finding = look(path, name, run_id, now)
-        if finding is not None:
-            findings.append(finding)
-    return findings, present
-
-
-def scan_all(
-    root: Path,
-    bundle: JobBundle,
-    run_id: str,
-    known: Mapping[str, tuple[str, str]],
-    later: Collection[str] = (),
-) -> tuple[list[Finding], set[str]]:
-    """The same for each directory of the run's."""
-    findings: list[Finding] = []
-    present: set[str] = set()
-    try:
-        where = directories(root, bundle)
-    except OSError as error:
-        log.warning("the copies in %s cannot be listed just now: %s", root, error)
-        where = [bundle.checkpoint_directory]
-    for directory in where:
-        found, there = scan(root, directory, run_id, known, later)
-        findings += found
-        present |= there
-    return findings, present
-
-
-def look(path: Path, name: str, run_id: str, now: str) -> Finding | None:
-    """Verify one checkpoint; None if it was removed meanwhile."""
-    step, attempt = step_of(name), order(name)[1]
-    try:
-        manifest, digests = verify(path, run_id)
-        committed = datetime.fromtimestamp(
-            (path / places.CHECKPOINT_MANIFEST).stat().st_mtime, timezone.utc
-        )
-    except NotWhole as error:
-        if _no_directory(path):
-            return None
-        found = Finding(name, step, attempt, "rejected", now, str(error))
-        return replace(found, counted=_is_counted(path))
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        return Finding(name, step, attempt, "unreadable", now, error.strerror or str(error))
-    if manifest.step != step:
-        return Finding(
-            name, step, attempt, "rejected", now, f"its manifest is of step {manifest.step}"
-        )
-    size = sum(item.size for item in digests.values())
-    found = Finding(name, step, attempt, "whole", now, "", size, len(digests), committed)
-    copied = manifest.watched
-    return replace(found, source=copied.path, counted=copied.counted) if copied else found
-
-
-def _is_counted(path: Path) -> bool:
-    """Whether it is a copy whose step is not known, as far as that can be read."""
-    try:
-        copy = kept_at(path)
-    except OSError:
-        return False
-    return copy is not None and copy.source.counted
-
-
-def to_prune(known: Mapping[str, str], keep: int) -> list[str]:
-    """Paths of the whole checkpoints beyond the `keep` newest; never the last whole one.
-
-    Each directory has its own. `known`: path -> status.
-    """
-    whole: dict[str, list[str]] = {}
-    for path in sorted(known, key=order, reverse=True):
-        if known[path] == "whole":
-            whole.setdefault(path.rpartition("/")[0], []).append(path)
-    return [path for found in whole.values() for path in found[max(1, keep) :]]
-
-
-def removed(root: Path, missing: Collection[str], present: Collection[str]) -> list[str]:
-    """Those of the missing checkpoints that were removed, oldest first.
-
-    The trainer and the agent prune, and always leave a newer checkpoint. If there is none at all,
-    the shared filesystem may be away (an empty mount point is listed without an error): then we
-    know nothing.
-    """
-    newest: dict[str, tuple[int, int]] = {}
-    for path in present:
-        directory = path.rpartition("/")[0]
-        newest[directory] = max(order(path), newest.get(directory, (-1, -1)))
-
-    def is_older(path: str) -> bool:
-        return order(path) < newest.get(path.rpartition("/")[0], (-1, -1))
-
-    return sorted((path for path in missing if is_older(path) and absent(root / path)), key=order)
-
-
-def absent(path: Path) -> bool:
-    """Whether the filesystem says that there is no such thing; any other error says nothing."""
-    try:
-        path.lstat()
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-    return False
-
-
-def _no_directory(path: Path) -> bool:
-    """Whether the filesystem says that there is none."""
-    try:
-        return not stat.S_ISDIR(path.stat().st_mode)
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-
-
-def remove(path: Path) -> bool:
-    """Remove a checkpoint; it is renamed first, so that no reader finds half of it.
-
-    Returns False if it cannot be renamed or is not there. If the agent dies in between, the next
-    attempt's trainer removes what is left under the new name.
-    """
-    aside = path.with_name(f".old-by-agent-{path.name}")
-    try:
-        os.rename(path, aside)
-    except FileNotFoundError:
-        return False
-    except OSError as error:
-        log.warning("%s cannot be removed: %s", path, error)
-        return False
-    shutil.rmtree(aside, ignore_errors=True)
-    return True
 
 
 class Checkpoints:
@@ -526,11 +233,3 @@ class Checkpoints:
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
-
-
-def lower_priority() -> None:
-    """On Linux a thread has a niceness of its own: training comes first."""
-    try:
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
-    except OSError:
-        pass

@@ -10,37 +10,35 @@ import asyncio
 import functools
 import logging
 import sqlite3
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from trainyard_agent.checkpoints import best, own_files
-from trainyard_agent.checkpoints.checkpoints import (
-    Checkpoints,
-    NotWhole,
-    absent,
-    listing,
-    step_of,
-    verify,
-)
-from trainyard_agent.checkpoints.kept import stores
+from trainyard_agent.checkpoints import own_files
+from trainyard_agent.checkpoints.checkpoints import Checkpoints
+from trainyard_agent.checkpoints.export_plan import ExportFailed, Item, Plan, make_plan
 from trainyard_agent.checkpoints.own_files import Found, OwnFile
+from trainyard_agent.checkpoints.presence import absent
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host.configuration import run_dir
+from trainyard_agent.host.digests import SINGLE_PUT_BYTES, Digest, digest
 from trainyard_agent.host.errors import CommandRefused
+from trainyard_agent.host.http_errors import Refused, Unreachable
 from trainyard_agent.host.job_files import may_pass, read_tail
-from trainyard_agent.host.s3 import S3, SINGLE_PUT_BYTES, Digest, Location, digest, parse_uri
-from trainyard_agent.host.signed_http import Refused, Unreachable
+from trainyard_agent.host.locations import Location, parse_uri
+from trainyard_agent.host.s3 import S3
 from trainyard_agent.jobs.attempts import Attempts
 from trainyard_agent.jobs.bundles import bundle_of
 from trainyard_contracts import places
+from trainyard_contracts.agent_config import AgentConfig
 from trainyard_contracts.commands import Exporting
-from trainyard_contracts.events import ExportFinished
-from trainyard_contracts.files import AgentConfig, ExportedObject, ExportManifest
+from trainyard_contracts.export_manifest import ExportedObject, ExportManifest
+from trainyard_contracts.result_events import ExportFinished
 
 log = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
 AT_ONCE = 4
@@ -54,47 +52,8 @@ PLANS = 5
 _PERMANENT = frozenset({places.FINAL})
 
 
-class ExportFailed(Exception):
-    """The export cannot be completed; the text says what failed."""
-
-
 class Unsteady(ExportFailed):
     """A file changes whenever it is read."""
-
-
-@dataclass(frozen=True)
-class Item:
-    """One file to upload; `key` is relative to the export's prefix.
-
-    Files of a `group` are exported together or not at all.
-    """
-
-    key: str
-    path: Path
-    known: Digest
-    group: str
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is verified before it is exported. `steps`: of each checkpoint, by its group.
-
-    `lost`: how many vanished meanwhile.
-    """
-
-    items: tuple[Item, ...]
-    steps: Mapping[str, int]
-    final_model: bool
-    lost: int = 0
-
-    def without(self, gone: Collection[str]) -> Plan:
-        items = tuple(item for item in self.items if item.group not in gone)
-        steps = {group: step for group, step in self.steps.items() if group not in gone}
-        return Plan(items, steps, self.final_model, self.lost + len(gone))
-
-    @property
-    def last_step(self) -> int | None:
-        return max(self.steps.values(), default=None)
 
 
 @dataclass(frozen=True)
@@ -111,89 +70,6 @@ class Syncing(Protocol):
     async def hold(self, run_id: str) -> Mapping[str, Location]: ...
 
     async def release(self, run_id: str, exported: ExportManifest | None) -> None: ...
-
-
-def make_plan(
-    root: Path,
-    run_id: str,
-    checkpoint_directory: str,
-    selection: str,
-    *,
-    without_unreadable: bool = False,
-) -> Plan:
-    """Read and verify what is to be exported (blocks).
-
-    Raises ExportFailed, and OSError where something cannot be read just now. `without_unreadable`:
-    checkpoints that cannot be read are left out, as if they were not whole.
-    """
-    items: list[Item] = []
-    steps: dict[str, int] = {}
-    lost = 0
-    done: set[str] = set()
-    wanted = best.names(root) if selection == "last" else frozenset()
-    for path, group, kind in chosen(root, checkpoint_directory, selection):
-        if (kind in done and path.name not in wanted) or group in steps:
-            done.add(kind)
-            continue
-        try:
-            manifest, digests = verify(path, run_id)
-            items.extend(_items(group, path, digests))
-        except (NotWhole, OSError) as error:
-            pruned = absent(path)  # newer ones are there
-            lost += pruned
-            if isinstance(error, OSError) and not pruned and not without_unreadable:
-                raise
-            log.warning("%s: checkpoint %s is not exported: %s", run_id, path.name, error)
-            continue
-        steps[group] = manifest.step
-        if selection == "last":
-            done.add(kind)
-    final = root / places.FINAL
-    if final.is_dir():
-        try:
-            items.extend(_items(places.FINAL, final, verify(final, run_id)[1]))
-        except NotWhole as error:
-            raise ExportFailed(f"the final model does not verify: {error}") from error
-    return Plan(tuple(items), steps, final.is_dir(), lost)
-
-
-def chosen(
-    root: Path, checkpoint_directory: str, selection: str
-) -> Iterator[tuple[Path, str, str]]:
-    """Checkpoints to export, newest first, each with its group.
-
-    Of those of one kind (the third) 'last' means the first that is whole. Of copies the one of the
-    highest step goes along with the newest, which may be of an attempt that began anew. Raises
-    OSError.
-    """
-    if selection == "none":
-        return
-    for path in listing(root / checkpoint_directory):
-        yield path, f"{places.CHECKPOINTS}/{path.name}", ""
-    for store in stores(root):
-        copies = listing(root / store)
-        for path in copies:
-            yield path, f"{store}/{path.name}", store
-        for path in sorted(copies, key=lambda one: step_of(one.name), reverse=True):
-            if selection == "last":
-                yield path, f"{store}/{path.name}", f"{store} by step"
-
-
-def _items(group: str, directory: Path, digests: dict[str, Digest]) -> list[Item]:
-    """The files of a verified checkpoint and its manifest, which goes last here, too."""
-    found = [
-        Item(f"{group}/{name}", directory / name, known, group) for name, known in digests.items()
-    ]
-    manifest = directory / places.CHECKPOINT_MANIFEST
-    return [
-        *found,
-        Item(
-            f"{group}/{places.CHECKPOINT_MANIFEST}",
-            manifest,
-            digest(manifest, below=directory.parent),
-            group,
-        ),
-    ]
 
 
 def _logs(root: Path) -> list[Path]:

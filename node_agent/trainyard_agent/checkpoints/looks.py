@@ -14,12 +14,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trainyard_agent.checkpoints import formats, kept
-from trainyard_agent.checkpoints.formats import Torn
-from trainyard_agent.checkpoints.kept import Kept, Save, Unsteady
+from trainyard_agent.checkpoints import formats, keeping, kept
+from trainyard_agent.checkpoints.keeping import Unsteady
+from trainyard_agent.checkpoints.kept import Kept, Save
 from trainyard_agent.checkpoints.patterns import Match, find, look, store_name
+from trainyard_agent.checkpoints.torn import Torn, nothing
 from trainyard_contracts import places
-from trainyard_contracts.files import JobBundle
+from trainyard_contracts.job_bundle import JobBundle
 from trainyard_contracts.watching import WatchSpec
 
 log = logging.getLogger(__name__)
@@ -98,7 +99,7 @@ def marked(root: Path, match: Match, marker: str) -> bool:
 class Looks:
     """What is known of one run from look to look."""
 
-    def __init__(self, root: Path, pause: Callable[[], None] = formats.nothing) -> None:
+    def __init__(self, root: Path, pause: Callable[[], None] = nothing) -> None:
         self._root, self._pause = root, pause
         self._seen: dict[str, tuple[str, float]] = {}
         self._tries: dict[str, Tries] = {}
@@ -208,7 +209,7 @@ class Looks:
         try:
             if not self._make_room(store, match, spec):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            looked.taken.append(kept.take(self._root, match, save))
+            looked.taken.append(keeping.take(self._root, match, save))
             took = time.monotonic() - began
             due = time.monotonic() + min(MOST_REST_SECONDS, REST * took)
             self._tries[match.name] = Tries(0, time.monotonic(), due)
@@ -241,10 +242,10 @@ class Looks:
         if spec.complete == "rename" or (older and older[0].source.linked):
             return True
         for copy in reversed(older[1:]):
-            if kept.room_for(self._root, match.size):
+            if keeping.room_for(self._root, match.size):
                 return True
             discard(copy.path)
-        return kept.room_for(self._root, match.size)
+        return keeping.room_for(self._root, match.size)
 
 
 def _warn_of_restless(match: Match, why: str, looked: Looked) -> None:

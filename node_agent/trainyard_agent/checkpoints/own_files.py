@@ -15,7 +15,8 @@ from trainyard_agent.host.job_files import may_pass, read_small
 from trainyard_agent.jobs import work
 from trainyard_agent.jobs.work import Brought
 from trainyard_contracts import places
-from trainyard_contracts.files import JobBundle, KeptLink
+from trainyard_contracts.export_manifest import KeptLink
+from trainyard_contracts.job_bundle import JobBundle
 from trainyard_contracts.trees import leads_inside
 
 # In a run's directory; all else there is a program's.

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainyard_agent.checkpoints import formats, kept
-from trainyard_agent.checkpoints.formats import Torn
-from trainyard_agent.checkpoints.kept import Kept, copy_open, is_mixed
+from trainyard_agent.checkpoints.keeping import copy_open
+from trainyard_agent.checkpoints.kept import Kept, is_mixed
 from trainyard_agent.checkpoints.patterns import ASIDE, PUTTING, Match, find, look, store_name
+from trainyard_agent.checkpoints.torn import Torn, nothing
+from trainyard_agent.host.digests import digest
 from trainyard_agent.host.job_files import open_inside
-from trainyard_agent.host.s3 import digest
 from trainyard_contracts import places
 
 log = logging.getLogger(__name__)
@@ -175,7 +176,7 @@ def _lay_out(copy: Kept, putting: Path) -> None:
             raise Torn(f"{file.path} does not lie in {copy.source.path}")
         target.parent.mkdir(parents=True, exist_ok=True)
         with open_inside(copy.path, copy.path / file.path) as stream:
-            copy_open(stream, target, formats.nothing)
+            copy_open(stream, target, nothing)
         found = digest(target)
         if (found.size, found.sha256) != (file.bytes, file.sha256):
             raise Torn(f"{file.path} does not have the hash that the manifest says")

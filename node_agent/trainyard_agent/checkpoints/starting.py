@@ -18,18 +18,22 @@ from functools import partial
 from pathlib import Path
 
 from trainyard_agent.checkpoints import kept, putting_back
-from trainyard_agent.checkpoints.checkpoints import NotWhole, absent, read_manifest, verify
-from trainyard_agent.checkpoints.formats import Torn
+from trainyard_agent.checkpoints.presence import absent
+from trainyard_agent.checkpoints.torn import Torn
+from trainyard_agent.checkpoints.verifying import NotWhole, read_manifest, verify
 from trainyard_agent.host.atomic_file import replace_file
 from trainyard_agent.host.background import in_own_thread
+from trainyard_agent.host.digests import digest
 from trainyard_agent.host.errors import CommandRefused
+from trainyard_agent.host.http_errors import Refused, Unreachable
 from trainyard_agent.host.job_files import may_pass
-from trainyard_agent.host.s3 import S3, Location, digest
-from trainyard_agent.host.signed_http import Refused, Unreachable
+from trainyard_agent.host.locations import Location
+from trainyard_agent.host.s3 import S3
 from trainyard_agent.jobs import work
 from trainyard_contracts import places
 from trainyard_contracts.base import relative_path
-from trainyard_contracts.files import BundleStart, JobBundle
+from trainyard_contracts.bundle_parts import BundleStart
+from trainyard_contracts.job_bundle import JobBundle
 
 log = logging.getLogger(__name__)
 

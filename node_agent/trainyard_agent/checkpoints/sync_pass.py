@@ -7,53 +7,48 @@ from __future__ import annotations
 
 import errno
 import logging
-import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TypeVar
 
-from trainyard_agent.checkpoints import best, formats, own_files
-from trainyard_agent.checkpoints.checkpoints import (
-    MANIFEST_BYTES,
-    NotWhole,
-    absent,
-    order,
-    read_manifest,
-    step_of,
-)
-from trainyard_agent.checkpoints.export import chosen
-from trainyard_agent.checkpoints.kept import room_for
-from trainyard_agent.checkpoints.own_files import Found, OwnFile, Submission
+from trainyard_agent.checkpoints import best, formats, own_files, torn
+from trainyard_agent.checkpoints.choosing import chosen
+from trainyard_agent.checkpoints.holding import held
+from trainyard_agent.checkpoints.names import order, step_of
+from trainyard_agent.checkpoints.own_files import Found, OwnFile
 from trainyard_agent.checkpoints.patterns import series_of
+from trainyard_agent.checkpoints.presence import absent
+from trainyard_agent.checkpoints.sync_brake import Brake, Stopped
+from trainyard_agent.checkpoints.sync_memory import (
+    Changed,
+    Done,
+    Memory,
+    Subject,
+    Superseded,
+    objects_of,
+)
 from trainyard_agent.checkpoints.synced import BadSync, Synced, group_of, number_of
+from trainyard_agent.checkpoints.verifying import MANIFEST_BYTES, NotWhole, read_manifest
+from trainyard_agent.host.digests import Digest, digest, of_bytes, of_sha256
+from trainyard_agent.host.http_errors import Refused, Unreachable
 from trainyard_agent.host.job_files import read_tail
-from trainyard_agent.host.s3 import Digest, digest, of_bytes, of_sha256
-from trainyard_agent.host.signed_http import Refused, Unreachable
 from trainyard_agent.jobs import work
 from trainyard_agent.jobs.fence import read_fence
 from trainyard_agent.jobs.work import Brought
 from trainyard_contracts import places
-from trainyard_contracts.files import (
-    CheckpointManifest,
-    KeptLink,
-    SyncedObject,
-    SyncLatest,
-    SyncManifest,
-)
+from trainyard_contracts.export_manifest import KeptLink
+from trainyard_contracts.sync_manifest import SyncedObject, SyncLatest, SyncManifest
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
-R = TypeVar("R")
 
-#: A sync reads and sends so much a second at most: training reads and writes there, too.
-MOST_BYTES_A_SECOND = 128 * 1024**2
+T = TypeVar("T")
+
+R = TypeVar("R")
 #: What is on no list any more is deleted after so long: who reads an older list can end that.
 GRACE_SECONDS = 3600.0
 #: So much of the end of a log is copied while its job runs.
@@ -68,94 +63,6 @@ _PORTION = 256
 #: are coarse.
 _COARSE_NS = 2_000_000_000
 _BLOCK = 1024 * 1024
-
-
-class Stopped(Exception):
-    """An export begins, or the agent ends."""
-
-
-class Superseded(Exception):
-    """A newer attempt of the run is there, and this one's files count no more."""
-
-
-class Changed(Exception):
-    """The file changed while it was read or sent."""
-
-
-@dataclass(frozen=True)
-class Subject:
-    """What is synced: the directory of a run while this attempt of it is the newest."""
-
-    run_id: str
-    attempt: int
-    root: Path
-    checkpoint_directory: str
-    checkpoints: bool = True
-
-
-@dataclass
-class Memory:
-    """What one pass knows for the next one. If it is lost, everything is read once more."""
-
-    there: set[str] | None = None
-    """Names of all objects and lists in S3; None: nobody looked yet."""
-    number: int = 0
-    """The highest that a list has. A pass that died may have written one that is not in force."""
-    listed: int = 0
-    sha256: str = ""
-    manifest: SyncManifest | None = None
-    """The list that is in force, its number and its hash."""
-    groups: dict[str, list[SyncedObject]] = field(default_factory=dict)
-    digests: dict[str, tuple[tuple[int, int], Digest]] = field(default_factory=dict)
-    brought: dict[str, tuple[tuple[int, int], bool]] = field(default_factory=dict)
-    garbage: dict[str, float] = field(default_factory=dict)
-    """What is on no list, and since when."""
-
-    submission: Submission = field(default_factory=Submission)
-    """What the submission brought; it never changes, and may be long."""
-
-    def take(self, submission: Submission) -> None:
-        self.submission = submission
-
-    def keep(self, groups: dict[str, list[SyncedObject]]) -> None:
-        """These checkpoints are whole in S3."""
-        self.groups = groups
-
-
-@dataclass(frozen=True)
-class Done:
-    """`undeleted`: why what nobody needs is still there."""
-
-    latest: SyncLatest
-    sent: int
-    undeleted: str = ""
-
-
-class Rate:
-    """What all passes of an agent may read and send together."""
-
-    def __init__(self, bytes_a_second: float = MOST_BYTES_A_SECOND) -> None:
-        self._rate, self._lock, self._free_at = bytes_a_second, threading.Lock(), time.monotonic()
-
-    def wait_for(self, count: int) -> float:
-        """How long to wait after so many bytes."""
-        with self._lock:
-            now = time.monotonic()
-            self._free_at = max(self._free_at, now - 0.1) + count / self._rate
-            return self._free_at - now
-
-
-class Brake:
-    """Holds a pass to its share of the disk and the network, and stops it where that must be."""
-
-    def __init__(self, stop: threading.Event, rate: Rate) -> None:
-        self.stop, self._rate = stop, rate
-
-    def took(self, count: int) -> None:
-        """So many bytes were read or sent. Raises Stopped."""
-        wait = self._rate.wait_for(count)
-        if self.stop.wait(wait) if wait > 0.01 else self.stop.is_set():
-            raise Stopped
 
 
 class SyncPass:
@@ -200,7 +107,7 @@ class SyncPass:
             if latest is not None:
                 memory.manifest = self._list(latest)
                 memory.listed, memory.sha256 = latest.number, latest.sha256
-            for found in _objects(memory.manifest):
+            for found in objects_of(memory.manifest):
                 if group := group_of(found.key):
                     memory.groups.setdefault(group, []).append(found)
             memory.number = max([memory.listed, *map(number_of, names)])
@@ -259,7 +166,7 @@ class SyncPass:
         """All files of a checkpoint, sent; None for one that is not whole, or pruned meanwhile."""
         try:
             manifest = read_manifest(path, self._subject.run_id)
-            with _held(self._subject.root, path, manifest) as place:
+            with held(self._subject.root, path, manifest) as place:
                 files = [(item.path, item.bytes, item.sha256) for item in manifest.files]
                 sent = self._each(pool, lambda file: self._part(place, group, *file), files)
                 known = digest(place / places.CHECKPOINT_MANIFEST, most=MANIFEST_BYTES)
@@ -303,7 +210,7 @@ class SyncPass:
         ]
         own = [file for part in parts for file in part.files]
         files = [*own, *own_files.curves(root, CURVES_BYTES)]
-        before = {found.key: found for found in _objects(memory.manifest)}
+        before = {found.key: found for found in objects_of(memory.manifest)}
         found = [copy for copy in map(self._unchanged, files) if copy is not None]
         same = {copy.key for copy in found}
         rest = [file for file in files if file.key not in same]
@@ -355,7 +262,7 @@ class SyncPass:
         root = self._subject.root
         try:
             formats.proves(root, str(file.path.relative_to(root)), self._reads(file.size))
-        except formats.Torn:
+        except torn.Torn:
             return True
         return False
 
@@ -475,7 +382,7 @@ class SyncPass:
     def _sweep(self) -> str:
         """Delete what has been on no list for GRACE_SECONDS; why that is not possible, or ''."""
         memory, now = self._memory, time.monotonic()
-        named = {found.sha256 for found in _objects(memory.manifest)}
+        named = {found.sha256 for found in objects_of(memory.manifest)}
         named.add(places.sync_manifest(memory.listed))
         memory.garbage = {
             name: memory.garbage.get(name, now)
@@ -497,10 +404,6 @@ class SyncPass:
         return ""
 
 
-def _objects(manifest: SyncManifest | None) -> Iterable[SyncedObject]:
-    return manifest.objects if manifest is not None else []
-
-
 def _said(manifest: SyncManifest) -> tuple[list[SyncedObject], list[KeptLink]]:
     return manifest.objects, manifest.links
 
@@ -520,35 +423,3 @@ def _newer(group: str, found: Iterable[str]) -> bool:
     """Whether a newer checkpoint of the same kind is among these."""
     kind = group.rpartition("/")[0]
     return any(other.rpartition("/")[0] == kind and order(other) > order(group) for other in found)
-
-
-@contextmanager
-def _held(root: Path, path: Path, manifest: CheckpointManifest) -> Iterator[Path]:
-    """The checkpoint under names that nobody prunes; itself, where the filesystem has no links.
-
-    While names are held, their space is not free. So without room for another checkpoint the
-    program's next save comes first.
-    """
-    place = root / places.SYNC_HELD
-    try:
-        linked = _link(root, path, place, manifest)
-        yield place if linked else path
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
-
-
-def _link(root: Path, path: Path, place: Path, manifest: CheckpointManifest) -> bool:
-    try:
-        if not room_for(root, sum(item.bytes for item in manifest.files)):
-            return False
-        place.mkdir()
-        for name in [*(item.path for item in manifest.files), places.CHECKPOINT_MANIFEST]:
-            target = place / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            os.link(path / name, target, follow_symlinks=False)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        log.info("%s is read where it is: %s", path, error)
-        return False
-    return True

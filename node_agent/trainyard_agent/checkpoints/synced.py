@@ -10,9 +10,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from hashlib import sha256
 
-from trainyard_agent.host.s3 import S3, Location
+from trainyard_agent.host.locations import Location
+from trainyard_agent.host.s3 import S3
 from trainyard_contracts import places
-from trainyard_contracts.files import SyncLatest, SyncManifest
+from trainyard_contracts.sync_manifest import SyncLatest, SyncManifest
 
 _NUMBER = re.compile(r"^manifest-([0-9]{1,12})\.json$")
 _HASH = re.compile(r"^[0-9a-f]{64}$")

@@ -13,28 +13,27 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from trainyard_agent.checkpoints.checkpoints import lower_priority
-from trainyard_agent.checkpoints.sync_pass import (
-    Brake,
-    Done,
-    Memory,
-    Rate,
-    Stopped,
-    Subject,
-    Superseded,
-    SyncPass,
-)
+from trainyard_agent.checkpoints.low_priority import lower_priority
+from trainyard_agent.checkpoints.sync_brake import Brake, Rate, Stopped
+from trainyard_agent.checkpoints.sync_memory import Done, Memory, Subject, Superseded
+from trainyard_agent.checkpoints.sync_pass import SyncPass
 from trainyard_agent.checkpoints.synced import BadSync, Synced, group_of
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host.background import Background
 from trainyard_agent.host.configuration import run_dir
-from trainyard_agent.host.s3 import S3, Location
-from trainyard_agent.host.signed_http import Refused, Unreachable
-from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_agent.host.http_errors import Refused, Unreachable
+from trainyard_agent.host.locations import Location
+from trainyard_agent.host.s3 import S3
+from trainyard_agent.jobs.attempt import Attempt
+from trainyard_agent.jobs.attempts import Attempts
 from trainyard_agent.jobs.bundles import bundle_of
 from trainyard_contracts import places
-from trainyard_contracts.events import AgentEvent, ResultsSynced, SyncFailed
-from trainyard_contracts.files import AgentConfig, ExportManifest, JobBundle, SyncOrder
+from trainyard_contracts.agent_config import AgentConfig
+from trainyard_contracts.bundle_parts import SyncOrder
+from trainyard_contracts.event_bases import AgentEvent
+from trainyard_contracts.export_manifest import ExportManifest
+from trainyard_contracts.job_bundle import JobBundle
+from trainyard_contracts.result_events import ResultsSynced, SyncFailed
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

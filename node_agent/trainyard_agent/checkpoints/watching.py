@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from trainyard_agent.checkpoints.checkpoints import lower_priority
 from trainyard_agent.checkpoints.looks import (
     MOST_REST_SECONDS,
     Hurry,
@@ -24,20 +23,23 @@ from trainyard_agent.checkpoints.looks import (
     ranks_of,
     trusted,
 )
+from trainyard_agent.checkpoints.low_priority import lower_priority
 from trainyard_agent.checkpoints.patterns import Match
 from trainyard_agent.checkpoints.putting_back import PutBack, put_back
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host.configuration import run_dir
-from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_agent.jobs.attempt import Attempt
+from trainyard_agent.jobs.attempts import Attempts
 from trainyard_agent.jobs.bundles import bundle_of
 from trainyard_agent.jobs.progress import step_at
-from trainyard_contracts.events import (
-    AgentEvent,
+from trainyard_contracts.agent_config import AgentConfig
+from trainyard_contracts.checkpoint_events import (
     CheckpointRejected,
     CheckpointRestored,
     WatchWarned,
 )
-from trainyard_contracts.files import AgentConfig, JobBundle
+from trainyard_contracts.event_bases import AgentEvent
+from trainyard_contracts.job_bundle import JobBundle
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

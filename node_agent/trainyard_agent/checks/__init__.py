@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from trainyard_agent.host.accelerators import Accelerators
-from trainyard_contracts.files import AgentConfig
+from trainyard_contracts.agent_config import AgentConfig
 
 Severity = Literal["healthy", "warning", "error"]
 

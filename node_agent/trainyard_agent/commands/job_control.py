@@ -22,11 +22,14 @@ from trainyard_agent.checkpoints.watching import Watching
 from trainyard_agent.host.background import Background
 from trainyard_agent.host.configuration import attempt_dir, run_dir, runs_root
 from trainyard_agent.host.errors import CommandRefused
+from trainyard_agent.host.http_errors import Refused, Unreachable
 from trainyard_agent.host.job_secrets import SecretRefused, Secrets
-from trainyard_agent.host.s3 import S3, parse_uri
-from trainyard_agent.host.signed_http import Refused, Unreachable
-from trainyard_agent.host.slurm import Slurm, SlurmError, compress
+from trainyard_agent.host.locations import parse_uri
+from trainyard_agent.host.s3 import S3
+from trainyard_agent.host.slurm import Slurm, SlurmError
+from trainyard_agent.host.slurm_names import compress
 from trainyard_agent.jobs import git_code, log_times, rank_logs, unpacking, work
+from trainyard_agent.jobs.attempt import Attempt
 from trainyard_agent.jobs.attempt_files import (
     BadBundle,
     job_marks,
@@ -34,7 +37,7 @@ from trainyard_agent.jobs.attempt_files import (
     sbatch_options,
     write_attempt,
 )
-from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_agent.jobs.attempts import Attempts
 from trainyard_agent.jobs.bundles import bundle_of
 from trainyard_agent.jobs.fence import raise_fence
 from trainyard_agent.jobs.follow import Follower
@@ -47,8 +50,9 @@ from trainyard_agent.nodes.links import Links
 from trainyard_agent.nodes.node_table import NodeTable
 from trainyard_agent.nodes.returns import OURS
 from trainyard_contracts import places
+from trainyard_contracts.agent_config import AgentConfig
 from trainyard_contracts.commands import Cancelling, CheckedOut, Excluded, Logs, Submitted, Tail
-from trainyard_contracts.files import AgentConfig, JobBundle
+from trainyard_contracts.job_bundle import JobBundle
 
 log = logging.getLogger(__name__)
 

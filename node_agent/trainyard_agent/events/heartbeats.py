@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainyard_contracts.events import MOST_EVENT_BYTES, NodeSample, RunSample
+from trainyard_contracts.heartbeats import MOST_EVENT_BYTES, NodeSample, RunSample
 
 #: Ids, times and names of the event itself.
 _ENVELOPE_BYTES = 4096

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import Any, TypeVar
 
-from trainyard_agent.events import outbox
+from trainyard_agent.events import pending
 from trainyard_agent.events.store import Change, Store
 from trainyard_agent.host.identifiers import ulid
-from trainyard_contracts.events import AgentEvent
-from trainyard_contracts.files import AgentConfig
+from trainyard_contracts.agent_config import AgentConfig
+from trainyard_contracts.event_bases import AgentEvent
 
 E = TypeVar("E", bound=AgentEvent)
 TICK = timedelta(microseconds=1)
@@ -52,7 +52,7 @@ class Reporter:
             if change is not None:
                 change(connection)
             for event in events:
-                outbox.add(connection, event)
+                pending.add(connection, event)
 
         self.store.apply(commit)
 
@@ -63,7 +63,7 @@ class Reporter:
         """
 
         def commit(connection: sqlite3.Connection) -> None:
-            outbox.add(connection, event, sample=True)
+            pending.add(connection, event, sample=True)
             self.store.trim_samples()
 
         self.store.apply_sample(commit)

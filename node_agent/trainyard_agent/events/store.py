@@ -12,32 +12,10 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
-log = logging.getLogger(__name__)
+from trainyard_agent.events.damage import no_room
+from trainyard_agent.events.schema import SCHEMA
 
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS outbox(
-    seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, kind TEXT NOT NULL,
-    run TEXT NOT NULL, sample INTEGER NOT NULL, body TEXT NOT NULL, size INTEGER NOT NULL,
-    tries INTEGER NOT NULL DEFAULT 0, due REAL NOT NULL DEFAULT 0);
-CREATE INDEX IF NOT EXISTS outbox_sample ON outbox(sample, seq);
-CREATE TABLE IF NOT EXISTS attempts(
-    run TEXT NOT NULL, attempt INTEGER NOT NULL, state TEXT NOT NULL, bundle TEXT NOT NULL,
-    job TEXT NOT NULL DEFAULT '', nodes TEXT NOT NULL DEFAULT '[]',
-    stepped INTEGER NOT NULL DEFAULT 0, PRIMARY KEY(run, attempt));
-CREATE TABLE IF NOT EXISTS cancels(run TEXT PRIMARY KEY, attempt INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS nodes(
-    node TEXT PRIMARY KEY, state TEXT NOT NULL, instance TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS verdicts(
-    node TEXT NOT NULL, name TEXT NOT NULL, severity TEXT NOT NULL, detail TEXT NOT NULL,
-    PRIMARY KEY(node, name));
-CREATE TABLE IF NOT EXISTS checkpoints(
-    run TEXT NOT NULL, path TEXT NOT NULL, step INTEGER NOT NULL, attempt INTEGER NOT NULL,
-    status TEXT NOT NULL, signature TEXT NOT NULL, PRIMARY KEY(run, path));
-CREATE TABLE IF NOT EXISTS exports(
-    id TEXT PRIMARY KEY, run TEXT NOT NULL, destination TEXT NOT NULL, checkpoints TEXT NOT NULL,
-    state TEXT NOT NULL, reason TEXT NOT NULL DEFAULT '', manifest TEXT NOT NULL DEFAULT '');
-CREATE TABLE IF NOT EXISTS flags(name TEXT PRIMARY KEY, value TEXT NOT NULL);
-"""
+log = logging.getLogger(__name__)
 #: The size of a file that is given up when the disk is full, so that changes of state still find
 #: room.
 RESERVE_BYTES = 2 * 1024 * 1024
@@ -246,37 +224,3 @@ class Store:
 
     def set_flag(self, name: str, value: str) -> None:
         self.connection.execute("INSERT OR REPLACE INTO flags VALUES(?, ?)", (name, value))
-
-
-def set_damaged_aside(path: Path) -> None:
-    """Move a file away that SQLite cannot read: it would end every agent that starts.
-
-    The agent asks the shared filesystem and Slurm again for what the file held.
-    """
-    if not path.exists():
-        return
-    try:
-        with contextlib.closing(sqlite3.connect(path, timeout=5)) as connection:
-            [(verdict,)] = connection.execute("PRAGMA quick_check(1)").fetchall()
-    except sqlite3.OperationalError:
-        return  # the disk is full or read-only; the file itself is whole
-    except sqlite3.DatabaseError as error:
-        verdict = str(error)
-    if verdict == "ok":
-        return
-    log.error(
-        "%s is damaged (%s): it is set aside, and what waited in it to be sent is lost",
-        path,
-        verdict,
-    )
-    for ending in ("", "-wal", "-shm"):
-        with contextlib.suppress(FileNotFoundError):
-            os.replace(f"{path}{ending}", f"{path}.damaged{ending}")
-
-
-def no_room(error: sqlite3.OperationalError) -> bool:
-    """SQLite says in four ways that a file cannot grow."""
-    return any(
-        words in str(error)
-        for words in ("full", "disk I/O error", "readonly", "unable to open database file")
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from trainyard_contracts import places
-from trainyard_contracts.files import AgentConfig
+from trainyard_contracts.agent_config import AgentConfig
 
 
 def load(path: str) -> AgentConfig:

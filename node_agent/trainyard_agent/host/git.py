@@ -11,76 +11,25 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shlex
 import signal
 import subprocess
 import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from trainyard_contracts.git_code import COMMIT, host_of, is_ssh
+from trainyard_agent.host.git_access import TRANSPORTS, nameless, settings, with_key, with_token
+from trainyard_agent.host.git_wanted import Entry, GitRefused, GitUnreachable, Stopped, Wanted
+from trainyard_agent.host.git_words import why
+from trainyard_contracts.git_code import is_ssh
 
 #: A fetch takes so long at most.
 MOST_SECONDS = 3600.0
-# A server that sends less than this for a minute has stopped.
-_SLOWEST_BYTES, _SLOWEST_SECONDS = 1000, 60
 _POLL_SECONDS = 0.2
-TRANSPORTS = ("https", "ssh", "file")
 #: What else of the agent's environment git may need to reach a server.
 _PASSED = re.compile(r"PATH|SSL_CERT_(FILE|DIR)|(?i:(https?|all|no)_proxy)")
-
-_ASKPASS = """\
-#!/bin/sh
-case "$1" in
-*"'$TRAINYARD_GIT_SCHEME://$TRAINYARD_GIT_HOST': " | \
-*"'$TRAINYARD_GIT_SCHEME://"*"@$TRAINYARD_GIT_HOST': ") ;;
-*) exit 1 ;;
-esac
-case "$1" in
-Username*) printf '%s\\n' x-access-token ;;
-Password*) printf '%s\\n' "$TRAINYARD_GIT_SECRET" ;;
-esac
-"""
-
-
-class GitRefused(Exception):
-    """It cannot be fetched, and trying again would not help; the message says what would."""
-
-
-class GitUnreachable(Exception):
-    """The server does not answer now."""
-
-
-class Stopped(Exception):
-    """The agent ends, or the fetch takes too long."""
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What is to be fetched. `secret` is a token or a private key; '' without one.
-
-    With `ca_certificate` (PEM) a server of https must have a certificate that this one signed.
-    """
-
-    url: str
-    ref: str
-    secret: str = ""
-    known_hosts: tuple[str, ...] = ()
-    ca_certificate: str = ""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One thing in a commit's tree, by its path."""
-
-    path: str
-    mode: str
-    object: str
-    size: int
 
 
 class Git:
@@ -222,7 +171,7 @@ def opened(
     """A repository below `directory`, and what git needs beside it for as long as this lasts."""
     with contextlib.ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="trainyard-git-")))
-        (scratch / "config").write_text(_settings(transports))
+        (scratch / "config").write_text(settings(transports))
         environment = {name: value for name, value in os.environ.items() if _PASSED.fullmatch(name)}
         environment |= {
             "HOME": str(scratch),
@@ -232,67 +181,14 @@ def opened(
             "GIT_TERMINAL_PROMPT": "0",
         }
         if is_ssh(wanted.url):
-            key = stack.enter_context(_nameless(wanted.secret))
-            environment |= _with_key(scratch, wanted, key)
+            key = stack.enter_context(nameless(wanted.secret))
+            environment |= with_key(scratch, wanted, key)
         elif wanted.secret:
-            environment |= _with_token(scratch, wanted)
+            environment |= with_token(scratch, wanted)
         if wanted.ca_certificate:
             (scratch / "ca.pem").write_text(wanted.ca_certificate)
             environment["GIT_SSL_CAINFO"] = str(scratch / "ca.pem")
         yield Git(directory / "repository", scratch, environment, wanted, stop)
-
-
-def _settings(transports: Sequence[str]) -> str:
-    allowed = "".join(f'[protocol "{name}"]\n\tallow = always\n' for name in transports)
-    return (
-        "[protocol]\n\tallow = never\n" + allowed + "[core]\n\thooksPath = /dev/null\n"
-        "\tfsmonitor = false\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n"
-        f"[http]\n\tlowSpeedLimit = {_SLOWEST_BYTES}\n\tlowSpeedTime = {_SLOWEST_SECONDS}\n"
-        # A repository on the shared filesystem belongs to one of the cluster's users. What git
-        # reads of it to send it, it reads as of somebody it does not trust.
-        "[safe]\n\tdirectory = *\n"
-    )
-
-
-def _with_token(scratch: Path, wanted: Wanted) -> dict[str, str]:
-    """The program asks which server wants to know: a redirect elsewhere gets nothing."""
-    askpass = scratch / "askpass"
-    askpass.write_text(_ASKPASS)
-    askpass.chmod(0o700)
-    return {
-        "GIT_ASKPASS": str(askpass),
-        "TRAINYARD_GIT_SCHEME": wanted.url.partition(":")[0],
-        "TRAINYARD_GIT_HOST": host_of(wanted.url),
-        "TRAINYARD_GIT_SECRET": wanted.secret,
-    }
-
-
-def _with_key(scratch: Path, wanted: Wanted, key: str) -> dict[str, str]:
-    known = scratch / "known_hosts"
-    known.write_text("".join(f"{line}\n" for line in wanted.known_hosts))
-    options = {
-        "IdentitiesOnly": "yes",
-        "BatchMode": "yes",
-        "StrictHostKeyChecking": "yes",
-        "UserKnownHostsFile": str(known),
-        "ConnectTimeout": "20",
-        "ServerAliveInterval": "15",
-    }
-    words = ["ssh", "-F", "/dev/null", "-i", key]
-    words += [part for name, value in options.items() for part in ("-o", f"{name}={value}")]
-    # git gives it to a shell; none of it is a user's.
-    return {"GIT_SSH_COMMAND": shlex.join(words), "GIT_SSH_VARIANT": "ssh"}
-
-
-@contextlib.contextmanager
-def _nameless(key: str) -> Iterator[str]:
-    """A path by which processes of this user read the key, while this process has it open."""
-    descriptor = os.memfd_create("key")
-    with os.fdopen(descriptor, "wb") as stream:
-        os.fchmod(descriptor, 0o600)
-        stream.write(key.rstrip("\n").encode() + b"\n")  # ssh takes no key without a line's end
-        stream.flush()
-        yield f"/proc/{os.getpid()}/fd/{descriptor}"
 
 
 def _end(process: Process) -> None:
@@ -306,75 +202,3 @@ def _end(process: Process) -> None:
             with contextlib.suppress(OSError):
                 stream.close()
     process.wait()
-
-
-# -- words ---------------------------------------------------------------------------------------
-_NOT_NOW = re.compile(
-    r"Could not resolve host|Temporary failure in name resolution|timed out|Timeout was reached|"
-    r"Failed to connect|Couldn't connect|Connection (refused|reset|closed)|Network is unreachable|"
-    r"No route to host|early EOF|unexpected disconnect|Operation too slow|remote end hung up|"
-    r"recv error|SSL_read|SSL_ERROR_SYSCALL|Error in the (pull|push) function|Empty reply|"
-    r"transfer closed|HTTP/2 stream|returned error: (429|5\d\d)",
-    re.I,
-)
-_NO_REF = re.compile(r"couldn't find remote ref|not our ref|unadvertised object", re.I)
-_NO_HOST_KEY = re.compile(r"Host key verification failed|No \S+ host key is known", re.I)
-_NO_CERTIFICATE = re.compile(r"certificate (verif|problem)|issuer certificate|CAfile", re.I)
-_NOT_VALID_NOW = re.compile(r"certificate (has expired|is not yet valid)", re.I)
-_BAD_KEY = re.compile(r"error in libcrypto|invalid format|Load key", re.I)
-_NOT_ALLOWED = re.compile(
-    r"Authentication failed|could not read (Username|Password)|Permission denied|"
-    r"unable to get password|returned error: (401|403)|Access denied|terminal prompts disabled",
-    re.I,
-)
-_NO_REPOSITORY = re.compile(
-    r"repository .*not found|does not appear to be a git repository|returned error: 404|"
-    r"does not exist|not found",
-    re.I,
-)
-
-
-def why(wanted: Wanted, complaint: str) -> GitRefused | GitUnreachable:
-    """git's own words as one sentence that says what would be right."""
-    said = _last_words(wanted, complaint)
-    url, secret = wanted.url, "the secret of job.git.secret"
-    if _NO_HOST_KEY.search(complaint):
-        return GitRefused(
-            f"the key of {host_of(url)} is not known, so it may be another server; give the keys "
-            "that it publishes in job.git.knownHosts"
-        )
-    if url.startswith("https://") and _NOT_VALID_NOW.search(complaint):
-        return GitRefused(
-            f"the certificate of {host_of(url)} is not valid now: it has to be renewed there, or "
-            f"the controller's clock is wrong ({said})"
-        )
-    if url.startswith("https://") and _NO_CERTIFICATE.search(complaint):
-        return GitRefused(
-            f"the certificate of {host_of(url)} is signed by no authority that the controller "
-            f"knows: give that authority's in job.git.caCertificate ({said})"
-            if not wanted.ca_certificate
-            else f"job.git.caCertificate did not sign the certificate of {host_of(url)}: give that "
-            f"of the authority that did ({said})"
-        )
-    if _NO_REF.search(complaint):
-        hint = "" if COMMIT.fullmatch(wanted.ref) else "; a commit needs all its 40 digits"
-        return GitRefused(f"'{wanted.ref}' is not in {url}{hint}: correct job.git.ref")
-    if _BAD_KEY.search(complaint):
-        return GitRefused(f"{secret} is no private key that ssh can read without a passphrase")
-    if _NOT_ALLOWED.search(complaint):
-        advice = f"{secret} may not read it" if wanted.secret else "name a secret in job.git.secret"
-        return GitRefused(f"{host_of(url)} does not let us read {url}: {advice} ({said})")
-    if _NO_REPOSITORY.search(complaint):
-        advice = f", or {secret} may not read it" if wanted.secret else ", or it needs a secret"
-        return GitRefused(f"there is no repository {url}{advice}: correct job.git ({said})")
-    if _NOT_NOW.search(complaint):
-        return GitUnreachable(f"{host_of(url) or url} does not answer: {said}")
-    return GitRefused(f"git cannot fetch {url}: {said}")
-
-
-def _last_words(wanted: Wanted, complaint: str) -> str:
-    text = complaint.replace(wanted.secret, "(secret)") if wanted.secret else complaint
-    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
-    fatal = [line for line in lines if line.startswith(("fatal:", "error:"))]
-    told = next(iter(fatal or lines[-1:]), "it said nothing")
-    return "".join(sign for sign in told if sign.isprintable())[:300]

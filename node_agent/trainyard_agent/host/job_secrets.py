@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any, TextIO
 
-from trainyard_agent.host.signed_http import Refused, SignedHttp, Unreachable
+from trainyard_agent.host.http_errors import Refused, Unreachable
+from trainyard_agent.host.signed_http import SignedHttp
 
 #: A node that boots may have no credentials for a moment, and thousands may ask at once.
 PAUSES_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)

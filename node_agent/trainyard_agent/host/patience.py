@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from trainyard_agent.host.errors import CommandRefused
-from trainyard_agent.host.signed_http import Refused, Unreachable
+from trainyard_agent.host.http_errors import Refused, Unreachable
 
 T = TypeVar("T")
 

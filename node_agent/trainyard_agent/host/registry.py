@@ -18,7 +18,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from trainyard_agent.host.signed_http import Refused, SignedHttp, Unreachable
+from trainyard_agent.host.http_errors import Refused, Unreachable
+from trainyard_agent.host.signed_http import SignedHttp
 from trainyard_contracts.images import Reference
 
 TIMEOUT_SECONDS = 20.0

@@ -8,132 +8,22 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import md5, sha256
 from html import escape, unescape
 from pathlib import Path
 from typing import IO
-from urllib.parse import quote, unquote_plus
-from xml.etree import ElementTree
+from urllib.parse import quote
 
+from trainyard_agent.host.digests import PART_BYTES, SINGLE_PUT_BYTES, Digest, of_bytes
+from trainyard_agent.host.http_errors import Refused, Unreachable
+from trainyard_agent.host.http_streams import Writable
 from trainyard_agent.host.job_files import open_inside
-from trainyard_agent.host.signed_http import Refused, SignedHttp, Unreachable, Writable
+from trainyard_agent.host.listings import Listed, page_of
+from trainyard_agent.host.locations import Location
+from trainyard_agent.host.signed_http import SignedHttp
+from trainyard_agent.host.slices import Slice
 
-_URI = re.compile(r"^s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/(.+)$")
 _XML = "http://s3.amazonaws.com/doc/2006-03-01/"
-_BLOCK = 1024 * 1024
-#: S3's limit of one PutObject: larger files go up in parts, and their checksum is the composite of
-#: the parts'.
-SINGLE_PUT_BYTES = 5 * 1024**3
-#: A file that is too large for one PutObject goes up in parts of this size.
-PART_BYTES = 512 * 1024**2
-
-
-@dataclass(frozen=True)
-class Location:
-    """A bucket and a key (or a prefix) in it."""
-
-    bucket: str
-    key: str
-
-    def under(self, name: str) -> Location:
-        return Location(self.bucket, f"{self.key.rstrip('/')}/{name}")
-
-
-def parse_uri(uri: str) -> Location:
-    """Raises ValueError."""
-    match = _URI.match(uri)
-    if match is None or len(uri) > 1024:
-        raise ValueError(f"{uri[:200]!r} is not an S3 address; it must look like s3://bucket/key")
-    return Location(match.group(1), match.group(2))
-
-
-@dataclass(frozen=True)
-class Digest:
-    """Size and SHA-256 of a file.
-
-    `checksum` is what S3 shows for it (base64, with '-parts' where it was uploaded in parts).
-    """
-
-    size: int
-    sha256: str
-    checksum: str
-
-
-def digest(
-    path: Path,
-    *,
-    below: Path | None = None,
-    pause: Callable[[], None] | None = None,
-    most: int | None = None,
-) -> Digest:
-    """Read a file once, in blocks; `pause` is called between blocks.
-
-    No link is followed on the way from `below` (its directory). `most`: so many bytes from its
-    beginning, of a file that may grow for ever.
-    """
-    whole, part, parts, size = sha256(), sha256(), [], 0
-    with open_inside(below or path.parent, path) as stream:
-        while block := stream.read(_BLOCK if most is None else min(_BLOCK, most - size)):
-            whole.update(block)
-            part.update(block)
-            size += len(block)
-            if size % PART_BYTES == 0:
-                parts.append(part.digest())
-                part = sha256()
-            if pause is not None:
-                pause()
-    if size <= SINGLE_PUT_BYTES:
-        return Digest(size, whole.hexdigest(), b64encode(whole.digest()).decode())
-    if size % PART_BYTES:
-        parts.append(part.digest())
-    composite = b64encode(sha256(b"".join(parts)).digest()).decode()
-    return Digest(size, whole.hexdigest(), f"{composite}-{len(parts)}")
-
-
-@dataclass(frozen=True)
-class Listed:
-    """An object of a listing; `etag` without its quotes."""
-
-    key: str
-    bytes: int
-    etag: str
-
-
-def of_bytes(body: bytes) -> Digest:
-    hashed = sha256(body)
-    return Digest(len(body), hashed.hexdigest(), b64encode(hashed.digest()).decode())
-
-
-def of_sha256(size: int, hexadecimal: str) -> Digest | None:
-    """The digest of a file whose hash is known; None where S3 would show another checksum."""
-    if size > SINGLE_PUT_BYTES:
-        return None
-    return Digest(size, hexadecimal, b64encode(bytes.fromhex(hexadecimal)).decode())
-
-
-class Slice:
-    """A part of an open file as a stream of its own, so that a part is never held in memory.
-
-    `pause` is called with the number of bytes that were read; what it raises ends the request.
-    """
-
-    def __init__(
-        self, stream: IO[bytes], start: int, size: int, pause: Callable[[int], None] | None = None
-    ) -> None:
-        self._stream, self._start, self.size, self._pause = stream, start, size, pause
-        self.seek(0)
-
-    def seek(self, position: int) -> None:
-        self._stream.seek(self._start + position)
-        self._left = self.size - position
-
-    def read(self, count: int = -1) -> bytes:
-        block = self._stream.read(min(_BLOCK, self._left) if count < 0 else min(count, self._left))
-        self._left -= len(block)
-        if self._pause is not None:
-            self._pause(len(block))
-        return block
 
 
 class S3:
@@ -165,7 +55,7 @@ class S3:
             asked["continuation-token"] = token
         query = "&".join(f"{name}={quote(asked[name], safe='')}" for name in sorted(asked))
         status, _, body = self._call("GET", Location(bucket, ""), query=query)
-        return None if status == 404 else _page(body)
+        return None if status == 404 else page_of(body)
 
     def get_range(self, at: Location, etag: str, start: int, size: int, into: Writable) -> bool:
         """Write these bytes of the object that has this ETag; False if there is none.
@@ -353,21 +243,3 @@ class S3:
         if answer.status == 404 and method not in ("GET", "HEAD"):
             raise Refused(404, answer.body[:300].decode(errors="replace"))
         return answer.status, dict(answer.headers), answer.body
-
-
-def _page(body: bytes) -> tuple[list[Listed], str]:
-    """Raises Refused for what is no listing."""
-    try:
-        root = ElementTree.fromstring(body)  # noqa: S314 - S3's own, and expat bounds entities
-    except ElementTree.ParseError as error:
-        raise Refused(200, f"the listing cannot be read: {error}") from error
-    space = root.tag.rpartition("}")[0] + "}" if "}" in root.tag else ""
-
-    def text(element: ElementTree.Element, name: str) -> str:
-        return element.findtext(f"{space}{name}") or ""
-
-    found = [
-        Listed(unquote_plus(text(one, "Key")), int(text(one, "Size")), text(one, "ETag").strip('"'))
-        for one in root.iter(f"{space}Contents")
-    ]
-    return found, text(root, "NextContinuationToken")

@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 
 from trainyard_agent.host.accelerators import Accelerators
-from trainyard_contracts.files import AgentConfig
+from trainyard_contracts.agent_config import AgentConfig
 
 
 class Sampler:

@@ -14,8 +14,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from trainyard_agent.host import slurm_settings
-from trainyard_agent.host.slurm import Slurm, SlurmError, SlurmNode
-from trainyard_contracts.files import AgentConfig
+from trainyard_agent.host.slurm import Slurm, SlurmError
+from trainyard_agent.host.slurm_nodes import SlurmNode
+from trainyard_contracts.agent_config import AgentConfig
 
 log = logging.getLogger(__name__)
 

@@ -7,13 +7,9 @@ from __future__ import annotations
 
 import http.client
 import os
-import re
 import ssl
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
-from html import unescape
-from typing import Any, Protocol
 from urllib.parse import SplitResult, quote, urlsplit
 
 from botocore.auth import S3SigV4Auth
@@ -21,58 +17,12 @@ from botocore.awsrequest import AWSRequest
 from botocore.exceptions import BotoCoreError
 from botocore.session import Session
 
+from trainyard_agent.host.http_errors import CannotWrite, Refused, Unreachable, words
+from trainyard_agent.host.http_streams import Answer, Readable, Writable, receive
+
 TIMEOUT_SECONDS = 20.0
-BLOCK = 1024 * 1024
 #: Services whose host is not called as their signature is.
 _HOSTS = {"ecr": "api.ecr"}
-_ERROR = re.compile(r"<Code>([^<]*)</Code>\s*<Message>([^<]*)</Message>")
-
-
-class _CannotWrite(Exception):
-    """What came cannot be written to the disk."""
-
-    def __init__(self, why: OSError) -> None:
-        super().__init__(str(why))
-        self.why = why
-
-
-class Unreachable(Exception):
-    """No answer, or one that says try again (5xx, throttling)."""
-
-
-class Refused(Exception):
-    """AWS refused the request for good; the text is AWS's."""
-
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(f"HTTP {status}: {text}")
-        self.status = status
-
-
-class Writable(Protocol):
-    """Where an answer goes: an open file, or a part of one. `seek(0)` and `truncate` begin anew."""
-
-    def write(self, block: bytes, /) -> Any: ...
-
-    def seek(self, offset: int, /) -> Any: ...
-
-    def truncate(self) -> Any: ...
-
-    def flush(self) -> Any: ...
-
-
-class Readable(Protocol):
-    """A body that is streamed: an open file, or a slice of one."""
-
-    def read(self, size: int = -1, /) -> bytes: ...
-
-    def seek(self, offset: int, /) -> Any: ...
-
-
-@dataclass(frozen=True)
-class Answer:
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
 
 
 def endpoint(service: str, region: str) -> str:
@@ -89,12 +39,6 @@ def endpoint(service: str, region: str) -> str:
     )
     host = _HOSTS.get(service, service)
     return (override or f"https://{host}.{region}.{suffix}").rstrip("/")
-
-
-def _words(text: str) -> str:
-    """The code and the message of an XML error; any other text as it is."""
-    found = _ERROR.search(text)
-    return f"{found[1]}: {unescape(found[2])}" if found else text
 
 
 class _Signer(S3SigV4Auth):  # type: ignore[misc]
@@ -143,7 +87,7 @@ class SignedHttp:
         )
         try:
             answer = self._send(method, target, signed, body, into)
-        except _CannotWrite as error:
+        except CannotWrite as error:
             self._forget()
             raise error.why from None
         except (OSError, http.client.HTTPException) as error:
@@ -162,8 +106,8 @@ class SignedHttp:
             or "SlowDown" in text
             or "ExpiredToken" in text
         ):
-            raise Unreachable(f"{self.service} answered {answer.status}: {_words(text)}")
-        raise Refused(answer.status, _words(text))
+            raise Unreachable(f"{self.service} answered {answer.status}: {words(text)}")
+        raise Refused(answer.status, words(text))
 
     def _sign(self, method: str, url: str, headers: dict[str, str]) -> dict[str, str]:
         try:
@@ -222,7 +166,7 @@ class SignedHttp:
         response = connection.getresponse()
         content = b""
         if into is not None and response.status in (200, 206):
-            _receive(response, into)
+            receive(response, into)
         else:
             content = response.read()
         return Answer(
@@ -245,22 +189,3 @@ class SignedHttp:
     def _forget(self) -> None:
         for connection in self._local.__dict__.pop("kept", {}).values():
             connection.close()
-
-
-def _receive(response: http.client.HTTPResponse, into: Writable) -> None:
-    """Write the body in blocks; a full disk is no fault of the service."""
-    try:
-        into.seek(0)
-        into.truncate()
-        while block := _block(response):
-            into.write(block)
-        into.flush()
-    except OSError as error:
-        raise _CannotWrite(error) from error
-
-
-def _block(response: http.client.HTTPResponse) -> bytes:
-    try:
-        return response.read(BLOCK)
-    except OSError as error:
-        raise http.client.HTTPException(f"the answer broke off: {error}") from error

@@ -12,12 +12,14 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from trainyard_agent.host.atomic_file import replace_file
-from trainyard_agent.host.slurm import SlurmNode, as_argument
+from trainyard_agent.host.slurm_names import as_argument
+from trainyard_agent.host.slurm_nodes import SlurmNode
 from trainyard_agent.jobs import gres, images, work
 from trainyard_agent.jobs.powered_down import not_needed
 from trainyard_contracts import places
+from trainyard_contracts.agent_config import AgentConfig
 from trainyard_contracts.base import relative_path
-from trainyard_contracts.files import AgentConfig, JobBundle
+from trainyard_contracts.job_bundle import JobBundle
 
 NODE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9.-]{0,254}$")
 _PARTITION = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")

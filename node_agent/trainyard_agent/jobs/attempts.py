@@ -3,123 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import heapq
 import json
-import logging
 import sqlite3
 import time
-from collections import deque
-from collections.abc import Collection
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Literal, TypedDict
+from dataclasses import replace
 
 from typing_extensions import Unpack
 
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host.configuration import attempt_dir
+from trainyard_agent.jobs.activity import HINT_SECONDS, activity_on, leftovers_on
+from trainyard_agent.jobs.attempt import CLOSED, Attempt, Changes
 from trainyard_agent.nodes.activity import Activity
-from trainyard_contracts.curves import MOST_POINTS, Point
-from trainyard_contracts.events import AgentEvent, AttemptQueued, RunSample
-from trainyard_contracts.files import AgentConfig, JobBundle, Progress
-from trainyard_contracts.thinning import Thinned
+from trainyard_contracts.agent_config import AgentConfig
+from trainyard_contracts.event_bases import AgentEvent
+from trainyard_contracts.heartbeats import RunSample
 
-log = logging.getLogger(__name__)
-
-State = Literal["intent", "submitting", "submitted", "running", "ended"]
-#: In the store only: ended, and everything that follows the end was done.
-CLOSED = "closed"
 _QUERY = """
 SELECT run, attempt, state, bundle, job, nodes, stepped FROM attempts ORDER BY run, attempt
 """
-#: A node that comes back is asked to end what is left of so many of the runs that used it, the
-#: newest.
-LEFTOVER_RUNS = 20
-#: An ended attempt still explains for this long why its nodes fell silent.
-RECENT_SECONDS = 60.0
-# After a hint that a job ended, active jobs are looked at closely for so long.
-HINT_SECONDS = 5.0
-# Of an attempt, so many steps are known with their times.
-STEPS_KEPT = 64
-# Of the looks that saw another step, so many say how long training pauses now and then.
-PAUSES_KEPT = 32
-
-
-@dataclass
-class Attempt:
-    """One attempt in this agent's memory.
-
-    `state`, `job_id`, `nodes` and `stepped` are in the store as well.
-    """
-
-    run_id: str
-    number: int
-    state: State
-    directory: Path
-    bundle_uri: str = ""
-    job_id: str = ""
-    nodes: tuple[str, ...] = ()
-    stepped: bool = False
-    job_state: str = ""
-    progress: Progress | None = None
-    progress_seen: tuple[int, int] = (0, 0)
-    stepped_at: float | None = None
-    step_seconds: float | None = None
-    read_at: float | None = None
-    pauses: deque[float] = field(default_factory=lambda: deque(maxlen=PAUSES_KEPT))
-    """The newest times between two looks that saw another step."""
-    said_at: float | None = None
-    """When a log, or what else the program writes, last said another step: it may be late, so it
-    says nothing of nodes."""
-    said_every: float | None = None
-    steps: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=STEPS_KEPT))
-    """The newest steps, and when they were said (seconds since the epoch)."""
-    losses: Thinned[Point] = field(default_factory=lambda: Thinned(MOST_POINTS))
-    """What its log, or what else the program writes, said of the loss."""
-    doubted_at: float | None = None
-    """The step after which training stood still so long that its nodes were asked."""
-    job_ended: bool = False
-    closed: bool = False
-    ended_well: bool = False
-    """In memory only: after a restart nobody knows, and no is the careful answer."""
-    ended_at: float | None = None
-    running_since: float = field(default_factory=time.monotonic)
-    cut_off_from: str = ""
-    followed_since: float = field(default_factory=time.monotonic)
-    pending_reason: str = ""
-    exclusion_set: bool = False
-    """The control plane said which nodes the waiting job must not use, since this agent started."""
-    queue_asked_at: float = float("-inf")
-    queue_told: AttemptQueued | None = None
-    queue_told_at: float = float("-inf")
-    looked_at: float = float("-inf")
-    counted_at: float = float("-inf")
-    hollow_since: float | None = None
-    hollow: bool = False
-    eager_until: float = 0.0
-    hosts_stale: bool = False
-    writes_hosts: bool = False
-    bundle: JobBundle | None = None
-    wake: asyncio.Event = field(default_factory=asyncio.Event)
-    done: asyncio.Event = field(default_factory=asyncio.Event)
-
-    @property
-    def active(self) -> bool:
-        return self.state in ("submitted", "running")
-
-    def __str__(self) -> str:
-        """As the log names it."""
-        return f"{self.run_id} attempt {self.number}"
-
-
-class Changes(TypedDict, total=False):
-    """What changes of an attempt only together with its row in the store."""
-
-    state: State
-    job_id: str
-    nodes: tuple[str, ...]
-    stepped: bool
-    closed: bool
 
 
 class Attempts:
@@ -233,62 +135,6 @@ class Attempts:
         for attempt in self.active():
             attempt.eager_until = time.monotonic() + HINT_SECONDS
             attempt.wake.set()
-
-
-def activity_on(node: str, attempts: Collection[Attempt], now: float) -> Activity | None:
-    """Of the attempts that use the node, or did a moment ago, the one that says most about it.
-
-    Attempts' numbers count within a run.
-    """
-    using = [
-        a
-        for a in attempts
-        if node in a.nodes and (a.active or (a.ended_at or -1e9) > now - RECENT_SECONDS)
-    ]
-    if not using:
-        return None
-    last = max(using, key=lambda a: (a.active, not a.job_ended, a.ended_at or 0.0, a.number))
-    return Activity(
-        last.run_id,
-        last.number,
-        last.job_ended,
-        last.stepped_at,
-        last.step_seconds,
-        pause=usual_pause(last.pauses),
-        read_at=last.read_at,
-    )
-
-
-def usual_pause(pauses: Collection[float]) -> float:
-    """The longest but one: a single one may have been an evaluation."""
-    return min(heapq.nlargest(2, pauses)) if len(pauses) > 1 else 0.0
-
-
-def leftovers_on(node: str, attempts: Collection[Attempt]) -> list[tuple[str, int, list[str]]]:
-    """What the node may still run of attempts that are over, as activity.Jobs says.
-
-    It leaves out the newest attempt of a run while that goes on, and a job whose number another run
-    has by now.
-    """
-    newest: dict[str, int] = {}
-    for attempt in attempts:
-        newest[attempt.run_id] = max(attempt.number, newest.get(attempt.run_id, 0))
-    over: dict[str, list[Attempt]] = {}
-    alive = {""}
-    for attempt in attempts:
-        if attempt.active and attempt.number == newest[attempt.run_id]:
-            alive.add(attempt.job_id)
-        elif node in attempt.nodes:
-            over.setdefault(attempt.run_id, []).append(attempt)
-    newest_runs = sorted(over, reverse=True)[:LEFTOVER_RUNS]  # their ids begin with the time
-    return [
-        (
-            run,
-            max(a.number for a in over[run]),
-            [a.job_id for a in over[run] if a.job_id not in alive],
-        )
-        for run in newest_runs
-    ]
 
 
 def _sample(attempt: Attempt) -> RunSample:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 
 from trainyard_agent.host.job_files import read_small
-from trainyard_agent.jobs.attempts import Attempt
+from trainyard_agent.jobs.attempt import Attempt
 from trainyard_contracts import places
-from trainyard_contracts.files import JobBundle
+from trainyard_contracts.job_bundle import JobBundle
 
 log = logging.getLogger(__name__)
 

@@ -6,27 +6,35 @@ with what is there.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import re
 import shutil
-import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TypeVar
 
 from trainyard_agent.host.atomic_file import replace_file
 from trainyard_agent.host.boot import boot_id
 from trainyard_agent.host.errors import CommandRefused
+from trainyard_agent.host.http_errors import Refused, Unreachable
+from trainyard_agent.host.listings import Listed
+from trainyard_agent.host.locations import Location
 from trainyard_agent.host.patience import patiently
-from trainyard_agent.host.s3 import S3, Listed, Location
-from trainyard_agent.host.signed_http import Refused, Unreachable
+from trainyard_agent.host.s3 import S3
+from trainyard_agent.jobs.copy_file import Into, md5_of
+from trainyard_agent.jobs.copy_list import (
+    DIGEST,
+    Listing,
+    Piece,
+    done_pieces,
+    lines_of,
+    read_listing,
+)
+from trainyard_agent.jobs.copy_progress import Changed, Progress
 from trainyard_contracts.amounts import size
 from trainyard_contracts.commands import INPUT_REFUSED
 from trainyard_contracts.inputs import S3Prefix
@@ -42,72 +50,7 @@ PIECE_BYTES = 64 * 1024 * 1024
 #: So much of the filesystem stays free for the program.
 SPARE_BYTES = 1024**3
 _TRIES = 6
-_DIGEST = re.compile(r"([0-9a-f]{32})(?:-([0-9]{1,5}))?")
 _PRECONDITION_FAILED, _FORBIDDEN = 412, 403
-
-
-class Stopped(Exception):
-    """The agent ends: what is there is taken up by the next one."""
-
-
-class Changed(Exception):
-    """An object is no longer what was listed."""
-
-
-@dataclass
-class Progress:
-    """What the threads of one copy have in common."""
-
-    stop: threading.Event = field(default_factory=threading.Event)
-    began: float = field(default_factory=time.monotonic)
-    bytes: int = 0
-    have: int = 0
-    waits_for: str = ""
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def check(self) -> None:
-        if self.stop.is_set():
-            raise Stopped
-
-    def expect(self, size: int) -> None:
-        """So many bytes are to be there in the end."""
-        self.bytes = size
-
-    def add(self, size: int) -> None:
-        with self._lock:
-            self.have += size
-
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self.began
-
-    def wait(self, why: str, seconds: float = 1.0) -> None:
-        """Raises Stopped."""
-        self.waits_for = why
-        self.stop.wait(seconds)
-        self.check()
-        self.waits_for = ""
-
-    def words(self) -> str:
-        if not self.bytes:
-            return f"the objects are being listed, for {self.seconds:.0f} s"
-        there = f"{size(self.have)} of {size(self.bytes)}"
-        return f"{there} are there after {self.seconds:.0f} s"
-
-
-class Listing(NamedTuple):
-    """What a prefix held; the hash is of all names, sizes and ETags."""
-
-    sha256: str
-    objects: int
-    bytes: int
-
-
-class Piece(NamedTuple):
-    """Bytes of an object that one request fetches."""
-
-    start: int
-    bytes: int
 
 
 @dataclass(frozen=True)
@@ -218,7 +161,7 @@ class Copy:
     def _bring_all(self, pool: ThreadPoolExecutor) -> None:
         under_way: deque[Future[None]] = deque()
         try:
-            for number, one in enumerate(_lines(self._list)):
+            for number, one in enumerate(lines_of(self._list)):
                 self.progress.check()
                 if one.bytes > PIECE_BYTES and "-" in one.etag:
                     _end(under_way)
@@ -250,7 +193,7 @@ class Copy:
         """All pieces, compared with the ETag, then in their place by one rename."""
         part, done = self._parts / str(number), self._parts / f"{number}.done"
         pieces, exact = self._pieces(one)
-        known = _done_pieces(done)
+        known = done_pieces(done)
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
         def fetch(piece: Piece) -> bytes:
@@ -284,7 +227,7 @@ class Copy:
 
         An ETag is the MD5 of the object, or of the MD5s of its parts with their number.
         """
-        match = _DIGEST.fullmatch(one.etag)
+        match = DIGEST.fullmatch(one.etag)
         if not one.bytes:
             return [], False
         if match is not None and match[2] is None:
@@ -302,7 +245,7 @@ class Copy:
         return first if first and last == one.bytes - first * (count - 1) > 0 else 0
 
     def _piece(self, one: Listed, piece: Piece, descriptor: int) -> bytes:
-        into = _Into(descriptor, piece.start, self.progress)
+        into = Into(descriptor, piece.start, self.progress)
 
         def call() -> bytes:
             if not self._range(one, piece, into):
@@ -313,7 +256,7 @@ class Copy:
 
         return self._patiently(call)
 
-    def _range(self, one: Listed, piece: Piece, into: _Into) -> bool:
+    def _range(self, one: Listed, piece: Piece, into: Into) -> bool:
         """Whether the object is there as it was listed."""
         try:
             return self.s3.get_range(self._at(one), one.etag, piece.start, piece.bytes, into)
@@ -324,9 +267,9 @@ class Copy:
 
     def _same(self, one: Listed, digests: Sequence[bytes]) -> bool:
         """With a KMS key the ETag is no MD5: then size and ETag of each answer have to do."""
-        match = _DIGEST.fullmatch(one.etag)
+        match = DIGEST.fullmatch(one.etag)
         assert match is not None
-        whole = digests[0] if match[2] is None else _md5(b"".join(digests)).digest()
+        whole = digests[0] if match[2] is None else md5_of(b"".join(digests)).digest()
         if whole.hex() == match[1]:
             return True
         kind = self._patiently(lambda: self.s3.encryption(self._at(one)))
@@ -343,41 +286,6 @@ class Copy:
 
     def _refused(self, words: str) -> CommandRefused:
         return CommandRefused(INPUT_REFUSED, f"{self.what}: {self.source}: {words}")
-
-
-class _Into:
-    """A piece of an open file, and the MD5 of what was written there."""
-
-    def __init__(self, descriptor: int, start: int, progress: Progress) -> None:
-        self._descriptor, self._start, self._progress = descriptor, start, progress
-        self.seek(0)
-
-    @property
-    def digest(self) -> bytes:
-        found: bytes = self._md5.digest()
-        return found
-
-    def seek(self, _offset: int) -> None:
-        self.written, self._md5 = 0, _md5(b"")
-
-    def truncate(self) -> None:
-        pass
-
-    def flush(self) -> None:
-        pass
-
-    def write(self, block: bytes) -> None:
-        self._progress.check()
-        self._md5.update(block)
-        view = memoryview(block)
-        while view:
-            count = os.pwrite(self._descriptor, view, self._start + self.written)
-            self.written += count
-            view = view[count:]
-
-
-def _md5(body: bytes) -> Any:
-    return hashlib.md5(body, usedforsecurity=False)
 
 
 def _reason(error: Refused) -> str:
@@ -398,29 +306,3 @@ def _all_files(directory: Path) -> Iterator[Path]:
     for here, _, names in os.walk(directory):
         for name in names:
             yield Path(here, name)
-
-
-def _lines(path: Path) -> Iterator[Listed]:
-    with path.open(encoding="utf-8") as lines:
-        for line in lines:
-            name, size, etag = json.loads(line)
-            yield Listed(name, size, etag)
-
-
-def read_listing(path: Path) -> Listing:
-    hashed, objects, total = hashlib.sha256(), 0, 0
-    for one in _lines(path):
-        hashed.update(json.dumps([one.key, one.bytes, one.etag]).encode())
-        objects += 1
-        total += one.bytes
-    return Listing(hashed.hexdigest(), objects, total)
-
-
-def _done_pieces(path: Path) -> dict[int, bytes]:
-    """Pieces of a large object that were fetched before; a line that was cut counts for nothing."""
-    try:
-        text = path.read_text()
-    except FileNotFoundError:
-        return {}
-    found = re.findall(r"^([0-9]{1,15}) ([0-9a-f]{32})\n", text, re.MULTILINE)
-    return {int(start): bytes.fromhex(digest) for start, digest in found}

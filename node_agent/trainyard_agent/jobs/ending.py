@@ -11,17 +11,22 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine
 from typing import Any
 
 from trainyard_agent.events.reporting import Reporter
-from trainyard_agent.host.slurm import Job, Slurm, SlurmError
+from trainyard_agent.host.slurm import Slurm, SlurmError
+from trainyard_agent.host.slurm_jobs import Job
 from trainyard_agent.jobs import hollow_jobs
-from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_agent.jobs.attempt import Attempt
+from trainyard_agent.jobs.attempts import Attempts
 from trainyard_agent.jobs.forced_end import Kill
 from trainyard_agent.jobs.progress import ProgressReader
 from trainyard_agent.jobs.traces import read_launches, read_tail, unwritable
 from trainyard_agent.nodes.node_table import NodeTable
 from trainyard_contracts import places
-from trainyard_contracts.diagnosis import LOG_TAIL_BYTES, Diagnosis, diagnose, names_cause
-from trainyard_contracts.events import AttemptEnded, NodeEvidence
-from trainyard_contracts.files import AgentConfig
+from trainyard_contracts.agent_config import AgentConfig
+from trainyard_contracts.attempt_ended import AttemptEnded
+from trainyard_contracts.diagnosis import LOG_TAIL_BYTES, diagnose
+from trainyard_contracts.diagnosis_sources import names_cause
+from trainyard_contracts.diagnosis_verdict import Diagnosis
+from trainyard_contracts.node_evidence import NodeEvidence
 
 log = logging.getLogger(__name__)
 

@@ -9,9 +9,11 @@ from pathlib import Path
 
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host.background import Background
-from trainyard_agent.host.slurm import Job, Slurm, SlurmError
+from trainyard_agent.host.slurm import Slurm, SlurmError
+from trainyard_agent.host.slurm_jobs import Job
+from trainyard_agent.jobs.attempt import Attempt
 from trainyard_agent.jobs.attempt_files import job_name
-from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_agent.jobs.attempts import Attempts
 from trainyard_agent.jobs.ending import Confirm, Ending
 from trainyard_agent.jobs.hollow_jobs import HollowJobs
 from trainyard_agent.jobs.powered_down import PoweredDown
@@ -19,7 +21,7 @@ from trainyard_agent.jobs.progress import ProgressReader
 from trainyard_agent.jobs.queue_watch import QueueWatch
 from trainyard_agent.nodes.liveness import QUIET_STEPS, quiet_needed
 from trainyard_agent.nodes.node_table import NodeTable
-from trainyard_contracts.events import AttemptStarted
+from trainyard_contracts.attempt_events import AttemptStarted
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from trainyard_agent.host.background import Background
 from trainyard_agent.host.slurm import Slurm, SlurmError
-from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_agent.jobs.attempt import Attempt
+from trainyard_agent.jobs.attempts import Attempts
 
 log = logging.getLogger(__name__)
 

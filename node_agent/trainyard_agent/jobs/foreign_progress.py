@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-from trainyard_agent.jobs.attempts import Attempt
+from trainyard_agent.jobs.attempt import Attempt
 from trainyard_agent.jobs.bundles import bundle_of
 from trainyard_agent.jobs.event_files import EventFiles
 from trainyard_agent.jobs.growing_file import GrowingFile, Lines
@@ -17,7 +17,8 @@ from trainyard_agent.jobs.log_steps import Steps
 from trainyard_agent.jobs.mlflow_files import MlflowFiles
 from trainyard_agent.jobs.wandb_files import WandbFiles
 from trainyard_contracts import places
-from trainyard_contracts.files import JobBundle, Progress
+from trainyard_contracts.job_bundle import JobBundle
+from trainyard_contracts.progress_file import Progress
 from trainyard_contracts.watching import ProgressSource
 
 log = logging.getLogger(__name__)

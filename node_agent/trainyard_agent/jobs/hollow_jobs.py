@@ -14,12 +14,12 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from pathlib import Path
 
-from trainyard_agent.jobs.attempts import Attempt
+from trainyard_agent.jobs.attempt import Attempt
 from trainyard_agent.jobs.forced_end import ForcedEnd
 from trainyard_agent.jobs.traces import read_launches
 from trainyard_agent.nodes.liveness import quiet_needed
 from trainyard_agent.nodes.node_table import NodeTable
-from trainyard_contracts.files import LaunchReport
+from trainyard_contracts.launch_report import LaunchReport
 
 log = logging.getLogger(__name__)
 

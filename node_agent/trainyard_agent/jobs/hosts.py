@@ -8,8 +8,9 @@ import re
 from collections.abc import Mapping
 
 from trainyard_agent.host.background import Background
+from trainyard_agent.jobs.attempt import Attempt
 from trainyard_agent.jobs.attempt_files import write_hosts
-from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_agent.jobs.attempts import Attempts
 from trainyard_agent.nodes.node_table import NodeTable
 
 log = logging.getLogger(__name__)

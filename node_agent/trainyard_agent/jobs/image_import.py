@@ -24,8 +24,8 @@ from typing import Any
 
 from trainyard_agent.host import registry
 from trainyard_agent.host.atomic_file import replace_file
+from trainyard_agent.host.http_errors import Unreachable
 from trainyard_agent.host.registry import ImageRefused, Login
-from trainyard_agent.host.signed_http import Unreachable
 from trainyard_contracts import images, places
 
 #: One import. The largest images that people train in have some 30 GB.

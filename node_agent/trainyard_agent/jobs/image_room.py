@@ -24,7 +24,7 @@ from trainyard_agent.jobs.bundles import bundle_of
 from trainyard_agent.jobs.image_import import Busy, alone
 from trainyard_contracts import images as names
 from trainyard_contracts import places
-from trainyard_contracts.files import AgentConfig
+from trainyard_contracts.agent_config import AgentConfig
 
 log = logging.getLogger(__name__)
 

@@ -14,11 +14,13 @@ from pathlib import Path
 from trainyard_agent.host import registry
 from trainyard_agent.host.atomic_file import replace_file
 from trainyard_agent.host.errors import CommandRefused
+from trainyard_agent.host.http_errors import Unreachable
 from trainyard_agent.host.registry import ARCHITECTURES, ImageRefused, Registry
-from trainyard_agent.host.signed_http import Unreachable
-from trainyard_agent.host.slurm import SlurmNode
+from trainyard_agent.host.slurm_nodes import SlurmNode
 from trainyard_contracts import images, places
-from trainyard_contracts.files import AgentConfig, BundleImage, JobBundle
+from trainyard_contracts.agent_config import AgentConfig
+from trainyard_contracts.bundle_parts import BundleImage
+from trainyard_contracts.job_bundle import JobBundle
 
 #: A squashfs image begins so.
 SQUASHFS = b"hsqs"

@@ -16,12 +16,13 @@ from typing import Any
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host.background import Background
 from trainyard_agent.host.slurm import Slurm, SlurmError
-from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_agent.jobs.attempt import Attempt
+from trainyard_agent.jobs.attempts import Attempts
 from trainyard_agent.jobs.bundles import bundle_of
 from trainyard_agent.nodes.activity import named
 from trainyard_agent.nodes.node_table import NodeTable
 from trainyard_agent.nodes.returns import OURS
-from trainyard_contracts.events import NodeLost
+from trainyard_contracts.node_events import NodeLost
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from trainyard_agent.host.atomic_file import replace_file
 from trainyard_agent.host.job_files import read_small
 from trainyard_agent.jobs.attempts import Attempts
 from trainyard_contracts import places
-from trainyard_contracts.files import LogMark, LogTimes
+from trainyard_contracts.kept_logs import LogMark, LogTimes
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ import logging
 import re
 
 from trainyard_agent.host.slurm import Slurm, SlurmError
-from trainyard_contracts.events import OtherJobs
+from trainyard_contracts.heartbeats import OtherJobs
 
 log = logging.getLogger(__name__)
 

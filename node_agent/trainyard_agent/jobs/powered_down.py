@@ -10,11 +10,13 @@ import logging
 import time
 from collections.abc import Collection, Iterable
 
-from trainyard_agent.host.slurm import Job, Slurm, SlurmError, SlurmNode
-from trainyard_agent.jobs.attempts import Attempt
+from trainyard_agent.host.slurm import Slurm, SlurmError
+from trainyard_agent.host.slurm_jobs import Job
+from trainyard_agent.host.slurm_nodes import SlurmNode
+from trainyard_agent.jobs.attempt import Attempt
 from trainyard_agent.jobs.bundles import bundle_of
 from trainyard_agent.nodes.node_table import NodeTable
-from trainyard_contracts.files import JobBundle
+from trainyard_contracts.job_bundle import JobBundle
 
 log = logging.getLogger(__name__)
 

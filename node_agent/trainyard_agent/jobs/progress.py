@@ -11,11 +11,12 @@ from datetime import datetime, timezone
 
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host import job_files
-from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_agent.jobs.attempt import Attempt
+from trainyard_agent.jobs.attempts import Attempts
 from trainyard_agent.jobs.foreign_progress import ForeignProgress
 from trainyard_contracts import places
-from trainyard_contracts.events import AttemptStepped
-from trainyard_contracts.files import Progress
+from trainyard_contracts.attempt_events import AttemptStepped
+from trainyard_contracts.progress_file import Progress
 
 log = logging.getLogger(__name__)
 

@@ -7,10 +7,11 @@ import time
 
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host.slurm import Slurm, SlurmError
-from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_agent.jobs.attempt import Attempt
+from trainyard_agent.jobs.attempts import Attempts
 from trainyard_agent.jobs.slurm_queue import ahead, parse_queue
 from trainyard_agent.nodes.node_table import NodeTable
-from trainyard_contracts.events import AttemptQueued, JobAhead
+from trainyard_contracts.attempt_events import AttemptQueued, JobAhead
 
 log = logging.getLogger(__name__)
 

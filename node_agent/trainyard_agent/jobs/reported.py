@@ -17,7 +17,7 @@ from trainyard_agent.host.job_files import may_pass, open_inside, read_small
 from trainyard_agent.jobs.collected import Collected, finite, step_of
 from trainyard_contracts import places
 from trainyard_contracts.curves import LOSS, MOST_BYTES, KeptCurves, Point
-from trainyard_contracts.files import LATEST
+from trainyard_contracts.progress_file import LATEST
 
 #: So much is read at once; a longer line is passed over.
 BLOCK_BYTES = 1024**2

@@ -11,14 +11,16 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
 from trainyard_agent.host.atomic_file import replace_file
-from trainyard_agent.host.s3 import S3, Location, parse_uri
-from trainyard_agent.host.signed_http import Refused, Unreachable
-from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_agent.host.http_errors import Refused, Unreachable
+from trainyard_agent.host.locations import Location, parse_uri
+from trainyard_agent.host.s3 import S3
+from trainyard_agent.jobs.attempt import Attempt
+from trainyard_agent.jobs.attempts import Attempts
 from trainyard_agent.jobs.collected import joined, losses_of
 from trainyard_agent.jobs.reported import Reported, losses_kept
 from trainyard_contracts import places
+from trainyard_contracts.agent_config import AgentConfig
 from trainyard_contracts.curves import KeptCurves, Point
-from trainyard_contracts.files import AgentConfig
 
 log = logging.getLogger(__name__)
 

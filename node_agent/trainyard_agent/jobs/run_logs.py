@@ -10,15 +10,17 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
+from trainyard_agent.host.http_errors import Refused, Unreachable
 from trainyard_agent.host.job_files import may_pass
-from trainyard_agent.host.s3 import S3, Location, parse_uri
-from trainyard_agent.host.signed_http import Refused, Unreachable
+from trainyard_agent.host.locations import Location, parse_uri
+from trainyard_agent.host.s3 import S3
 from trainyard_agent.jobs import log_times, rank_logs
-from trainyard_agent.jobs.attempts import Attempt
+from trainyard_agent.jobs.attempt import Attempt
 from trainyard_agent.jobs.rank_logs import RankLog
 from trainyard_agent.jobs.traces import log_tail, read_tail
 from trainyard_contracts import places
-from trainyard_contracts.files import AgentConfig, KeptRankLog, KeptRankLogs
+from trainyard_contracts.agent_config import AgentConfig
+from trainyard_contracts.kept_logs import KeptRankLog, KeptRankLogs
 
 log = logging.getLogger(__name__)
 

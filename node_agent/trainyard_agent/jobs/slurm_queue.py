@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trainyard_agent.host.slurm import SlurmNode, expand
-from trainyard_contracts.events import JobAhead
+from trainyard_agent.host.slurm_names import expand
+from trainyard_agent.host.slurm_nodes import SlurmNode
+from trainyard_contracts.attempt_events import JobAhead
 
 #: So many jobs that are ahead in Slurm's queue are named; more would only make the event and the
 #: sentence longer.

@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from trainyard_agent.host.atomic_file import replace_file
-from trainyard_agent.jobs.attempts import Attempt, Attempts
-from trainyard_contracts.files import AgentConfig
+from trainyard_agent.jobs.attempt import Attempt
+from trainyard_agent.jobs.attempts import Attempts
+from trainyard_contracts.agent_config import AgentConfig
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from trainyard_agent.host import job_files
 from trainyard_contracts import places
-from trainyard_contracts.files import LaunchReport
+from trainyard_contracts.launch_report import LaunchReport
 
 log = logging.getLogger(__name__)
 

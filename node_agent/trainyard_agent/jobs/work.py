@@ -17,7 +17,7 @@ from pathlib import Path
 from trainyard_agent.host.atomic_file import replace_file
 from trainyard_agent.host.job_files import open_inside, read_small
 from trainyard_contracts import places
-from trainyard_contracts.files import JobBundle
+from trainyard_contracts.job_bundle import JobBundle
 from trainyard_contracts.trees import TREE_BYTES, Tree, tree_id
 
 log = logging.getLogger(__name__)

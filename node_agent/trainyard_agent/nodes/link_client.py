@@ -18,7 +18,7 @@ from trainyard_agent.host.identifiers import RUN_ID
 from trainyard_agent.nodes.containers import remove_left
 from trainyard_agent.nodes.frames import Frames, LinkError, give_up_early, greet_as_client
 from trainyard_agent.nodes.leftovers import count_alive, kill_leftovers
-from trainyard_contracts.files import AgentConfig
+from trainyard_contracts.agent_config import AgentConfig
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from trainyard_agent.nodes.frames import Frames, LinkError, give_up_early, greet_as_server
 from trainyard_agent.nodes.links import Links
-from trainyard_contracts.files import AgentConfig
+from trainyard_contracts.agent_config import AgentConfig
 
 log = logging.getLogger(__name__)
 

@@ -11,12 +11,14 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from trainyard_agent.events.reporting import Reporter
-from trainyard_agent.host.slurm import Slurm, SlurmError, SlurmNode
+from trainyard_agent.host.slurm import Slurm, SlurmError
+from trainyard_agent.host.slurm_nodes import SlurmNode
 from trainyard_agent.nodes.activity import Jobs
 from trainyard_agent.nodes.node_table import NodeTable
 from trainyard_agent.nodes.returns import OURS, may_be_resumed
-from trainyard_contracts.events import ClusterReady, NodeReturned, NodesChanged
-from trainyard_contracts.files import AgentConfig
+from trainyard_contracts.agent_config import AgentConfig
+from trainyard_contracts.cluster_events import ClusterReady, NodesChanged
+from trainyard_contracts.node_events import NodeReturned
 
 log = logging.getLogger(__name__)
 

@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from trainyard_agent.events.reporting import Reporter
-from trainyard_agent.host.slurm import SlurmNode
+from trainyard_agent.host.slurm_nodes import SlurmNode
 from trainyard_agent.nodes.lateness import Lateness
 from trainyard_agent.nodes.questions import Questions, Slurmd
-from trainyard_contracts.events import AgentEvent, NodeEvidence, NodeSample
+from trainyard_contracts.event_bases import AgentEvent
+from trainyard_contracts.heartbeats import NodeSample
+from trainyard_contracts.node_evidence import NodeEvidence
 
 _SLURMD = {
     "up": "slurmd answers",

@@ -13,7 +13,8 @@ from trainyard_agent.nodes.node_table import Node, NodeTable
 from trainyard_agent.nodes.returns import Returns
 from trainyard_agent.nodes.silence import SilenceWatch
 from trainyard_agent.nodes.verdicts import Verdicts
-from trainyard_contracts.events import AgentBack, NodeSample
+from trainyard_contracts.heartbeats import NodeSample
+from trainyard_contracts.node_events import AgentBack
 
 log = logging.getLogger(__name__)
 

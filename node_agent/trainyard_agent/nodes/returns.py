@@ -8,11 +8,12 @@ from collections.abc import Collection
 from typing import Protocol
 
 from trainyard_agent.events.reporting import Reporter
-from trainyard_agent.host.slurm import Slurm, SlurmError, SlurmNode
+from trainyard_agent.host.slurm import Slurm, SlurmError
+from trainyard_agent.host.slurm_nodes import SlurmNode
 from trainyard_agent.nodes.activity import Jobs
 from trainyard_agent.nodes.node_table import Node, NodeTable
 from trainyard_agent.nodes.questions import address_of, ask
-from trainyard_contracts.events import NodeReturned
+from trainyard_contracts.node_events import NodeReturned
 
 log = logging.getLogger(__name__)
 

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import heapq
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection
 from typing import Protocol
 
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host.background import Background
-from trainyard_agent.nodes.activity import Activity, Jobs, named
+from trainyard_agent.nodes.activity import Jobs, named
+from trainyard_agent.nodes.census import Census, census, unasked
 from trainyard_agent.nodes.lateness import Attention
 from trainyard_agent.nodes.liveness import Signals, judge
 from trainyard_agent.nodes.node_table import Node, NodeTable
 from trainyard_agent.nodes.questions import Questions, address_of
-from trainyard_contracts.events import AgentSilent, NodeEvidence, NodeLost
-from trainyard_contracts.files import AgentConfig
+from trainyard_agent.nodes.signals import signals_of, why_not_lost
+from trainyard_contracts.agent_config import AgentConfig
+from trainyard_contracts.node_events import AgentSilent, NodeLost
 
 log = logging.getLogger(__name__)
 
@@ -49,18 +49,6 @@ class Link(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Census:
-    """All nodes at a moment.
-
-    silent: how many are being looked into. heard: the two that were heard last, the newest first.
-    """
-
-    at: float
-    silent: int
-    heard: Sequence[tuple[float, str]]
-
-
 class SilenceWatch:
     """Asks and judges, from the first doubt of a node until it is heard again or lost."""
 
@@ -79,10 +67,10 @@ class SilenceWatch:
         A job that ended may have ended because of one of them.
         """
         nodes = self._table.nodes
-        linked = [name for name in names if (node := nodes.get(name)) and _unasked(node)]
+        linked = [name for name in names if (node := nodes.get(name)) and unasked(node)]
         for name in set(linked) - await self._link.echo(linked, ECHO_SECONDS):
             node = nodes.get(name)  # Slurm may have lost it meanwhile
-            if node is not None and _unasked(node) and node.state != "lost":
+            if node is not None and unasked(node) and node.state != "lost":
                 self.doubt(node, node.last_beat)
 
     def heard(self, node: Node) -> None:
@@ -230,7 +218,7 @@ class SilenceWatch:
             before = now
             late = LATE_BEATS * self._config.beat_seconds
             for node in self._table.nodes.values():
-                if _unasked(node) and self._unheard(node, now) > late:
+                if unasked(node) and self._unheard(node, now) > late:
                     self._late(node)
 
     def _unheard(self, node: Node, now: float) -> float:
@@ -248,67 +236,3 @@ class SilenceWatch:
             node.connected = False
             node.stop()
             self._link.drop(node.name)
-
-
-def _unasked(node: Node) -> bool:
-    """Whether the node is linked and not under suspicion."""
-    return node.connected and node.questions is None
-
-
-def census(nodes: Iterable[Node], now: float) -> Census:
-    """Count all nodes once."""
-    known = list(nodes)
-    answering = ((node.heard, node.name) for node in known if node.state in ("linked", "silent"))
-    silent = sum(node.questions is not None for node in known)
-    return Census(now, silent, heapq.nlargest(2, answering))
-
-
-def signals_of(
-    node: Node,
-    questions: Questions,
-    activity: Activity | None,
-    *,
-    alone: float | None,
-    missed: Callable[[float], float],
-    silent_after: float,
-    now: float,
-) -> Signals:
-    """What speaks for and against a node that is not heard; `alone` as in Signals.
-
-    `missed` says how much of the time since then this process slept through.
-    """
-    quiet = None
-    if activity is not None:
-        # Steps that nobody has read may have been made.
-        read = now if activity.read_at is None else min(now, activity.read_at)
-        since = max(node.silent_since, activity.stepped_at or 0.0)
-        quiet = max(0.0, read - since - missed(since))
-    asked = questions.open[0] if questions.open else now
-    return Signals(
-        unheard=now - node.silent_since - missed(node.silent_since),
-        closed=not node.connected,
-        refusals=questions.refusals,
-        answers=questions.answers,
-        questions=len(questions.open),
-        unanswered=now - asked - missed(asked),
-        answered=questions.heard > 0,
-        quiet=quiet,
-        step_seconds=activity.step_seconds if activity else None,
-        pause=activity.pause if activity else 0.0,
-        job_ended=bool(activity and activity.ended),
-        alone=alone,
-        held=node.held,
-        late=node.late.usual(),
-        silent_after=silent_after,
-    )
-
-
-def why_not_lost(
-    activity: Activity | None, evidence: NodeEvidence, *, held: bool, now: float
-) -> str:
-    """Why a node counts only as silent, and not as lost; '' where slurmd's answer shows it."""
-    if held:
-        return "no other node is heard either, so it may be this controller's own link"
-    if evidence.scheduler == "up" or activity is None or activity.stepped_at is None:
-        return ""
-    return f"training stepped {now - activity.stepped_at:.1f} s ago"

@@ -9,7 +9,7 @@ from typing import Any
 
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.nodes.activity import Jobs, named
-from trainyard_contracts.events import NodeUnhealthy
+from trainyard_contracts.node_events import NodeUnhealthy
 
 log = logging.getLogger(__name__)
 

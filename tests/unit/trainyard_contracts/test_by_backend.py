@@ -14,9 +14,9 @@ from typing_extensions import TypeAliasType
 from trainyard.http.problems import invalid_request
 from trainyard_contracts.base import read_stored
 from trainyard_contracts.by_backend import ByBackend
+from trainyard_contracts.cluster_ref import ClusterRef
 from trainyard_contracts.cluster_specs import read_cluster_spec
 from trainyard_contracts.hyperpod import HyperPodClusterSpec
-from trainyard_contracts.specs import ClusterRef
 
 GROUPS = [
     {"name": "head", "role": "controller", "instanceType": "ml.c5.xlarge", "count": 1},

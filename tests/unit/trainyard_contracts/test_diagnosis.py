@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainyard_agent.host.slurm import Job
-from trainyard_contracts.diagnosis import diagnose, first_exception
-from trainyard_contracts.files import LaunchReport as Launch
+from trainyard_agent.host.slurm_jobs import Job
+from trainyard_contracts.diagnosis import diagnose
+from trainyard_contracts.diagnosis_words import first_exception
+from trainyard_contracts.launch_report import LaunchReport as Launch
 
 A, B = "ip-10-0-0-1", "ip-10-0-0-2"
 

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from tests.support.story import run_spec
 
 from trainyard_contracts.git_code import GitSpec, host_of, is_ssh
-from trainyard_contracts.specs import JobSpec
+from trainyard_contracts.job_spec import JobSpec
 
 SECRET = "jobs/git"
 HTTPS = "https://git.example.org/a/b.git"

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from trainyard_contracts.arrays import ArraySpec
 from trainyard_contracts.base import read_stored
-from trainyard_contracts.specs import JobSpec
+from trainyard_contracts.job_spec import JobSpec
 
 JOB: dict[str, Any] = {"nodes": 1, "script": "a.py", "files": {"a.py": ""}}
 

@@ -9,9 +9,11 @@ from pydantic import ValidationError
 from tests.support.spec_parts import FILESYSTEM, NETWORK, ON_FSX
 
 from trainyard_contracts.base import read_stored, relative_path
+from trainyard_contracts.checkpoint_spec import CheckpointSpec
 from trainyard_contracts.cluster_parts import PythonEnvironment, S3Mount
 from trainyard_contracts.cluster_specs import ClusterSpec, read_cluster_spec
-from trainyard_contracts.specs import CheckpointSpec, JobSpec, RunSpec
+from trainyard_contracts.job_spec import JobSpec
+from trainyard_contracts.specs import RunSpec
 
 GROUPS = [
     {"name": "controller", "role": "controller", "instanceType": "ml.c5.xlarge", "count": 1},

@@ -17,7 +17,7 @@ from trainyard.domain.nodes import enough_nodes
 from trainyard.domain.problems import problem
 from trainyard.domain.records import Action, Attempt, Problem
 from trainyard.domain.words import signals, taken_back_sentence
-from trainyard_contracts.diagnosis import is_consequence
+from trainyard_contracts.diagnosis_words import is_consequence
 from trainyard_contracts.events import AttemptEnded, Fact, NodeEvidence, NodeLost
 
 #: A program that reports no steps and ended within this time did no work yet; one that ran for

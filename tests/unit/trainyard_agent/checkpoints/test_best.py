@@ -13,7 +13,7 @@ from tests.support.agent import RUN, commit
 
 from trainyard_agent.checkpoints import best
 from trainyard_agent.checkpoints.checkpoints import Checkpoints
-from trainyard_agent.checkpoints.export import make_plan
+from trainyard_agent.checkpoints.export_plan import make_plan
 from trainyard_contracts import places
 from trainyard_job.checkpoints.checkpoint import checkpoint_name
 from trainyard_job.common import places as trainers_places

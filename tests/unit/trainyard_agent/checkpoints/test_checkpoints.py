@@ -11,120 +11,24 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.agent import RUN, commit, config
 from tests.support.agent_parts import Controller
 
-from trainyard_agent.checkpoints.checkpoints import (
-    Checkpoints,
-    NotWhole,
-    order,
-    remove,
-    removed,
-    scan,
-    signature,
-    to_prune,
-    verify,
-)
+from trainyard_agent.checkpoints.checkpoints import Checkpoints
+from trainyard_agent.checkpoints.findings import signature
+from trainyard_agent.checkpoints.names import order
+from trainyard_agent.checkpoints.scanning import scan
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
-from trainyard_agent.jobs.attempts import Attempt
-from trainyard_contracts.files import JobBundle
-
-
-def test_a_whole_checkpoint_is_found_once(tmp_path: Path) -> None:
-    commit(tmp_path, 10)
-    (finding,), present = scan(tmp_path, "checkpoints", RUN, {})
-    assert (finding.path, finding.step, finding.status, finding.bytes, finding.files) == (
-        "checkpoints/step-000000000010-attempt-1", 10, "whole", 7, 1,
-    )  # fmt: skip
-    again, _ = scan(
-        tmp_path, "checkpoints", RUN, {finding.path: (finding.status, finding.signature)}
-    )
-    assert again == []
-    assert present == {finding.path}
-
-
-@pytest.mark.parametrize(
-    ("damage", "reason"),
-    [
-        (lambda d: (d / "manifest.json").unlink(), "no manifest.json"),
-        (lambda d: (d / "manifest.json").write_text("{"), "malformed"),
-        (lambda d: (d / "rank-0/model.pt").write_bytes(b"wei"), "3 bytes, the manifest says 7"),
-        (lambda d: (d / "rank-0/model.pt").write_bytes(b"WEIGHTS"), "hash"),
-        (lambda d: (d / "rank-0/model.pt").unlink(), "cannot be read"),
-        (
-            lambda d: (d / "manifest.json").write_text(
-                (d / "manifest.json").read_text().replace("rank-0/model.pt", "../../../etc/passwd")
-            ),
-            "malformed",
-        ),
-        (
-            lambda d: (d / "manifest.json").write_text(
-                (d / "manifest.json").read_text().replace(RUN, RUN[:-1] + "z")
-            ),
-            "belongs to run",
-        ),
-        (
-            lambda d: (d / "manifest.json").write_text(
-                (d / "manifest.json").read_text().replace('"step": 10', '"step": 11')
-            ),
-            "of step 11",
-        ),
-    ],
-)
-def test_a_damaged_checkpoint_is_rejected_with_the_reason(
-    tmp_path: Path, damage, reason: str
-) -> None:  # type: ignore[no-untyped-def]
-    damage(commit(tmp_path, 10))
-    (finding,), _ = scan(tmp_path, "checkpoints", RUN, {})
-    assert finding.status == "rejected"
-    assert reason in finding.reason
-
-
-def test_a_whole_checkpoint_that_is_damaged_later_is_looked_at_again(tmp_path: Path) -> None:
-    directory = commit(tmp_path, 10)
-    (before,), _ = scan(tmp_path, "checkpoints", RUN, {})
-    (directory / "rank-0/model.pt").write_bytes(b"WEIGHTS")
-    (after,), _ = scan(
-        tmp_path, "checkpoints", RUN, {before.path: (before.status, before.signature)}
-    )
-    assert after.status == "rejected"
-
-
-def test_temporary_directories_are_no_checkpoints(tmp_path: Path) -> None:
-    commit(tmp_path, 10).rename(tmp_path / "checkpoints/.tmp-step-000000000010-attempt-1")
-    assert scan(tmp_path, "checkpoints", RUN, {}) == ([], set())
-    assert scan(tmp_path, "elsewhere", RUN, {}) == ([], set())
-
-
-def test_a_removed_checkpoint_leaves_nothing(tmp_path: Path) -> None:
-    directory = commit(tmp_path, 10)
-    assert remove(directory)
-    assert not remove(directory)
-    assert list((tmp_path / "checkpoints").iterdir()) == []
-    with pytest.raises(NotWhole):
-        verify(directory)
-
+from trainyard_agent.jobs.attempt import Attempt
+from trainyard_contracts.job_bundle import JobBundle
 
 names = st.builds(
     lambda step, attempt: f"checkpoints/step-{step:012d}-attempt-{attempt}",
     st.integers(0, 50),
     st.integers(1, 3),
 )
-
-
-@given(st.dictionaries(names, st.sampled_from(["whole", "rejected"])), st.integers(0, 6))
-def test_pruning_keeps_the_newest_whole_ones_and_every_rejected_one(
-    known: dict[str, str], keep: int
-) -> None:
-    gone = to_prune(known, keep)
-    whole = sorted(
-        (path for path, status in known.items() if status == "whole"), key=order, reverse=True
-    )
-    assert all(known[path] == "whole" for path in gone)
-    assert [path for path in whole if path not in gone] == whole[: max(1, keep)]
 
 
 class Watch:
@@ -263,28 +167,11 @@ def test_one_that_cannot_be_removed_is_not_told_again_and_again(
     def refuse(*_: object) -> None:
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr("trainyard_agent.checkpoints.checkpoints.os.rename", refuse)
+    monkeypatch.setattr("trainyard_agent.checkpoints.pruning.os.rename", refuse)
     for _ in range(3):
         watch.look()
     assert watch.told() == ["Committed 10", "Committed 20"]
     watch.ends()
-
-
-def test_a_filesystem_that_answers_with_an_error_says_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    newer, gone = (
-        "checkpoints/step-000000000020-attempt-1",
-        "checkpoints/step-000000000010-attempt-1",
-    )
-    assert removed(tmp_path, {gone}, {newer}) == [gone]
-    assert removed(tmp_path, {newer}, {gone}) == []
-
-    def stale(_: Path) -> None:
-        raise OSError(116, "Stale file handle")
-
-    monkeypatch.setattr(Path, "lstat", stale)
-    assert removed(tmp_path, {gone}, {newer}) == []
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, code: int) -> None:

@@ -14,15 +14,15 @@ import pytest
 from tests.support.agent import RUN, commit, config
 from tests.support.agent_s3 import AgentS3
 
-from trainyard_agent.checkpoints import export
+from trainyard_agent.checkpoints import export, export_plan
 from trainyard_agent.checkpoints.checkpoints import Checkpoints
 from trainyard_agent.checkpoints.export import Exports, _manifest
 from trainyard_agent.checkpoints.own_files import Found
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
 from trainyard_agent.host.configuration import run_dir
-from trainyard_agent.host.s3 import Location
-from trainyard_agent.host.signed_http import Refused
+from trainyard_agent.host.http_errors import Refused
+from trainyard_agent.host.locations import Location
 from trainyard_agent.jobs.attempts import Attempts
 
 
@@ -43,7 +43,7 @@ def test_an_export_waits_for_what_cannot_be_read_just_now(
     commit(tmp_path, 10)
     commit(tmp_path, 20).rename(tmp_path / "final")
     exports = Exports(*[None] * 5)  # type: ignore[arg-type]
-    real, looks = export.verify, []
+    real, looks = export_plan.verify, []
 
     def sometimes(path: Path, run_id: str) -> Any:
         looks.append(path.name)
@@ -51,7 +51,7 @@ def test_an_export_waits_for_what_cannot_be_read_just_now(
             raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
         return real(path, run_id)
 
-    monkeypatch.setattr(export, "verify", sometimes)
+    monkeypatch.setattr(export_plan, "verify", sometimes)
     plan = asyncio.run(exports._planned(tmp_path, RUN, "checkpoints", "all"))
     assert (plan.last_step, plan.final_model, len(plan.items)) == (10, True, 4)
 
@@ -60,7 +60,7 @@ def test_an_export_waits_for_what_cannot_be_read_just_now(
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         return real(path, run_id)
 
-    monkeypatch.setattr(export, "verify", never)
+    monkeypatch.setattr(export_plan, "verify", never)
     with pytest.raises(OSError, match="Input/output error"):
         asyncio.run(exports._planned(tmp_path, RUN, "checkpoints", "all"))
 
@@ -71,14 +71,14 @@ def test_an_export_goes_on_without_a_checkpoint_that_cannot_be_read_for_minutes(
     monkeypatch.setattr(export, "READ_PAUSES", (0.0,))
     for step in (10, 20):
         commit(tmp_path, step)
-    real = export.verify
+    real = export_plan.verify
 
     def bad_sector(path: Path, run_id: str) -> Any:
         if "20" in path.name:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         return real(path, run_id)
 
-    monkeypatch.setattr(export, "verify", bad_sector)
+    monkeypatch.setattr(export_plan, "verify", bad_sector)
     plan = asyncio.run(Exports(*[None] * 5)._planned(tmp_path, RUN, "checkpoints", "last"))  # type: ignore[arg-type]
     assert plan.last_step == 10
 

@@ -13,7 +13,8 @@ import pytest
 from tests.support.foreign import archive, hugging_face, safetensors
 
 from trainyard_agent.checkpoints import formats
-from trainyard_agent.checkpoints.formats import Torn, glance, prove
+from trainyard_agent.checkpoints.formats import glance, prove
+from trainyard_agent.checkpoints.torn import Torn
 
 
 def names(root: Path) -> list[str]:

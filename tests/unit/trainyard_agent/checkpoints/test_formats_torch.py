@@ -8,7 +8,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from trainyard_agent.checkpoints.formats import Torn, glance, prove
+from trainyard_agent.checkpoints.formats import glance, prove
+from trainyard_agent.checkpoints.torn import Torn
 
 STATE = {"weight": torch.arange(5000.0), "step": torch.tensor(7)}
 

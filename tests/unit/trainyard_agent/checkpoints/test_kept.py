@@ -13,11 +13,12 @@ from tests.support.agent import RUN
 from tests.support.dying import dies
 from tests.support.foreign import archive, hugging_face, step_of_archive
 
-from trainyard_agent.checkpoints import kept
-from trainyard_agent.checkpoints.checkpoints import verify
-from trainyard_agent.checkpoints.formats import Torn
-from trainyard_agent.checkpoints.kept import Kept, Save, Unsteady, copies, newest, stores, take
+from trainyard_agent.checkpoints import keeping
+from trainyard_agent.checkpoints.keeping import Unsteady, take
+from trainyard_agent.checkpoints.kept import Kept, Save, copies, newest, stores
 from trainyard_agent.checkpoints.patterns import Match, look
+from trainyard_agent.checkpoints.torn import Torn
+from trainyard_agent.checkpoints.verifying import verify
 
 
 def save(**changes: Any) -> Save:
@@ -125,14 +126,14 @@ def test_a_format_that_proves_nothing_is_read_twice(
     """Two saves of one size within a tick of the clock: only the content tells them apart."""
     match, path = snapshot(tmp_path, b"\x80old" * 1000), tmp_path / "work/snapshot.pt"
     at = path.stat().st_mtime_ns
-    prove = kept.formats.prove
+    prove = keeping.formats.prove
 
     def meanwhile(*args: Any, **kwargs: Any) -> bool:
         path.write_bytes(b"\x80new" * 1000)
         os.utime(path, ns=(at, at))
         return prove(*args, **kwargs)
 
-    monkeypatch.setattr(kept.formats, "prove", meanwhile)
+    monkeypatch.setattr(keeping.formats, "prove", meanwhile)
     with pytest.raises(Unsteady, match="changed while it was copied"):
         take(tmp_path, match, save())
 
@@ -147,7 +148,7 @@ def test_an_error_of_the_disk_leaves_nothing_and_harms_no_older_copy(
     def refuse(*_: Any) -> bool:
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(kept, "copy_open", refuse)
+    monkeypatch.setattr(keeping, "copy_open", refuse)
     with pytest.raises(OSError, match=os.strerror(code)):
         take(tmp_path, match, save())
     assert [one.path for one in copies(before.path.parent)] == [before.path]
@@ -166,7 +167,7 @@ def test_a_kill_at_any_line_leaves_the_older_copy_or_the_new_one_whole(
         root, line = tmp_path / str(line), line + 1
         before = take(root, snapshot(root, archive(1)), save(step=1))
         match = snapshot(root, archive(2))
-        ended = not dies(kept.__file__, line, partial(take, root, match, save(step=2)))
+        ended = not dies(keeping.__file__, line, partial(take, root, match, save(step=2)))
         found = newest(before.path.parent)
         assert found is not None
         verify(found.path, RUN)

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from tests.support.foreign import archive, bundle, hugging_face, step_of_archive
 
-from trainyard_agent.checkpoints import kept, looks
-from trainyard_agent.checkpoints.checkpoints import verify
+from trainyard_agent.checkpoints import keeping, kept, looks
 from trainyard_agent.checkpoints.looks import Looked, Looks
 from trainyard_agent.checkpoints.putting_back import put_back
+from trainyard_agent.checkpoints.verifying import verify
 
 
 class Program:
@@ -118,9 +118,9 @@ def test_a_file_that_cannot_be_copied_is_told_of_after_a_quarter_of_an_hour(
     program.save(archive(1)[:-4] + b"open")
 
     def unsteady(*_: Any) -> None:
-        raise kept.Unsteady("it changed")
+        raise keeping.Unsteady("it changed")
 
-    monkeypatch.setattr(looks.kept, "take", unsteady)
+    monkeypatch.setattr(looks.keeping, "take", unsteady)
     monkeypatch.setattr(looks.formats, "glance", lambda *_: "provable")
     assert program.look().warnings == {}
     assert program.look(450).warnings == {}
@@ -205,12 +205,12 @@ def test_on_a_full_disk_older_copies_make_way_and_the_newest_never(
     for step in (1, 2, 3):
         program.save(archive(step))
         program.look(100, step=step)
-    monkeypatch.setattr(looks.kept, "room_for", lambda *_: False)
+    monkeypatch.setattr(looks.keeping, "room_for", lambda *_: False)
     program.save(archive(4))
     looked = program.look(100, step=4)
     assert "no room for a safe copy of 'work/snapshot.pt'" in looked.warnings["no-room"]
     assert program.steps() == [3]
-    monkeypatch.setattr(looks.kept, "room_for", lambda *_: True)
+    monkeypatch.setattr(looks.keeping, "room_for", lambda *_: True)
     program.look(100, step=4)
     assert program.steps() == [3, 4]
 
@@ -226,7 +226,7 @@ def test_what_cannot_be_read_now_is_copied_later_and_is_not_torn(
         raise OSError(code, os.strerror(code))
 
     with monkeypatch.context() as trouble:
-        trouble.setattr(kept, "open_inside", refuse)
+        trouble.setattr(keeping, "open_inside", refuse)
         assert program.look().taken == []
         trouble.setattr(looks.formats, "open_inside", refuse)
         looked = program.looks.last_look(program.bundle, 1, lambda _: None, well=True)

@@ -9,7 +9,8 @@ from tests.support.trees import packed
 from tests.unit.trainyard_agent.jobs.test_work import bundle
 
 from trainyard_agent.checkpoints import own_files
-from trainyard_contracts.files import BundleCode, JobBundle
+from trainyard_contracts.bundle_parts import BundleCode
+from trainyard_contracts.job_bundle import JobBundle
 from trainyard_contracts.trees import tree_id
 
 

@@ -14,7 +14,8 @@ from tests.support.dying import dies
 from tests.support.foreign import archive, hugging_face, step_of_archive
 
 from trainyard_agent.checkpoints import putting_back
-from trainyard_agent.checkpoints.kept import Kept, Save, take
+from trainyard_agent.checkpoints.keeping import take
+from trainyard_agent.checkpoints.kept import Kept, Save
 from trainyard_agent.checkpoints.patterns import look
 from trainyard_agent.checkpoints.putting_back import PutBack, put_back
 

@@ -20,25 +20,22 @@ from tests.unit.trainyard_agent.checkpoints.test_putting_back import keep
 from tests.unit.trainyard_agent.checkpoints.test_sync_pass import PREFIX, Sync, checkpoint
 from tests.unit.trainyard_agent.jobs.test_work import bundle
 
-from trainyard_agent.checkpoints import restoring
-from trainyard_agent.checkpoints.checkpoints import verify
+from trainyard_agent.checkpoints import restorer
 from trainyard_agent.checkpoints.putting_back import put_back
-from trainyard_agent.checkpoints.restoring import Restorer, Restores, State, was_here
+from trainyard_agent.checkpoints.restore_state import State
+from trainyard_agent.checkpoints.restorer import Restorer
+from trainyard_agent.checkpoints.restoring import Restores, was_here
 from trainyard_agent.checkpoints.starting import Starts
+from trainyard_agent.checkpoints.verifying import verify
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
 from trainyard_agent.host import patience
 from trainyard_agent.host.configuration import run_dir
 from trainyard_agent.host.errors import CommandRefused
-from trainyard_agent.host.signed_http import Refused, Unreachable
-from trainyard_contracts.files import (
-    BundleStart,
-    ExportedObject,
-    ExportManifest,
-    JobBundle,
-    KeptLink,
-    SyncOrder,
-)
+from trainyard_agent.host.http_errors import Refused, Unreachable
+from trainyard_contracts.bundle_parts import BundleStart, SyncOrder
+from trainyard_contracts.export_manifest import ExportedObject, ExportManifest, KeptLink
+from trainyard_contracts.job_bundle import JobBundle
 
 EXPORT = f"runs/{RUN}/export"
 
@@ -129,7 +126,7 @@ def test_checkpoint_output_and_work_are_there_as_they_were(world: World) -> None
 def test_of_more_checkpoints_than_an_event_holds_none_is_named(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(restoring, "_MOST_BROUGHT", 0)
+    monkeypatch.setattr(restorer, "_MOST_BROUGHT", 0)
     lay(world)
     facts = world.restore()
     assert facts is not None
@@ -342,7 +339,7 @@ def test_a_link_is_made_through_no_other_link(world: World) -> None:
 def test_of_a_list_with_very_many_links_the_first_are_made_and_the_rest_is_told(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(restoring, "MOST_LINKS", 2)
+    monkeypatch.setattr(restorer, "MOST_LINKS", 2)
     links = [(f"output/{number}", "a") for number in range(3)]
     world.export(at=datetime.now(timezone.utc), output__a=b"a", links=links)
     facts = world.restore()

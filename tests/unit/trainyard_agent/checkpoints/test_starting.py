@@ -19,15 +19,17 @@ from tests.support.foreign import archive, hugging_face, step_of_archive
 from tests.unit.trainyard_agent.jobs.test_work import bundle
 
 from trainyard_agent.checkpoints import starting
-from trainyard_agent.checkpoints.checkpoints import verify
-from trainyard_agent.checkpoints.kept import Save, take
+from trainyard_agent.checkpoints.keeping import take
+from trainyard_agent.checkpoints.kept import Save
 from trainyard_agent.checkpoints.patterns import look
 from trainyard_agent.checkpoints.starting import Starts
 from trainyard_agent.checkpoints.starting import start_from as start_from_there
+from trainyard_agent.checkpoints.verifying import verify
 from trainyard_agent.host.errors import CommandRefused
-from trainyard_agent.host.s3 import Location
-from trainyard_agent.host.signed_http import Unreachable
-from trainyard_contracts.files import BundleStart, JobBundle
+from trainyard_agent.host.http_errors import Unreachable
+from trainyard_agent.host.locations import Location
+from trainyard_contracts.bundle_parts import BundleStart
+from trainyard_contracts.job_bundle import JobBundle
 from trainyard_job.checkpoints import checkpoint
 from trainyard_job.common.attempt import Attempt
 

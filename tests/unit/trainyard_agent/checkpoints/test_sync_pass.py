@@ -19,22 +19,16 @@ from tests.support.agent_s3 import AgentS3
 from tests.support.trees import packed
 from tests.unit.trainyard_agent.jobs.test_work import bundle
 
-from trainyard_agent.checkpoints import own_files, sync_pass
-from trainyard_agent.checkpoints.sync_pass import (
-    Brake,
-    Done,
-    Memory,
-    Rate,
-    Stopped,
-    Subject,
-    Superseded,
-    SyncPass,
-)
+from trainyard_agent.checkpoints import holding, own_files, sync_pass
+from trainyard_agent.checkpoints.sync_brake import Brake, Rate, Stopped
+from trainyard_agent.checkpoints.sync_memory import Done, Memory, Subject, Superseded
+from trainyard_agent.checkpoints.sync_pass import SyncPass
 from trainyard_agent.checkpoints.synced import Synced
-from trainyard_agent.host.s3 import Location
-from trainyard_agent.host.signed_http import Refused, Unreachable
+from trainyard_agent.host.http_errors import Refused, Unreachable
+from trainyard_agent.host.locations import Location
 from trainyard_agent.jobs import work
-from trainyard_contracts.files import BundleCode, SyncManifest
+from trainyard_contracts.bundle_parts import BundleCode
+from trainyard_contracts.sync_manifest import SyncManifest
 from trainyard_contracts.trees import tree_id
 
 PREFIX = f"sync/c/{RUN}"
@@ -232,7 +226,7 @@ def test_without_links_a_checkpoint_that_is_pruned_is_no_half_copy(
 def test_without_room_for_the_next_save_no_names_hold_a_checkpoint(
     sync: Sync, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sync_pass, "room_for", lambda root, size: False)
+    monkeypatch.setattr(holding, "room_for", lambda root, size: False)
     commit(sync.root, 10)
     held = []
     sync.s3.before = lambda verb, key: held.append((sync.root / ".sync-held").exists())

@@ -10,8 +10,8 @@ from tests.support.agent import RUN
 from tests.support.agent_s3 import AgentS3
 
 from trainyard_agent.checkpoints.synced import BadSync, Synced, group_of, number_of
-from trainyard_agent.host.s3 import Location
-from trainyard_contracts.files import SyncedObject, SyncLatest, SyncManifest
+from trainyard_agent.host.locations import Location
+from trainyard_contracts.sync_manifest import SyncedObject, SyncLatest, SyncManifest
 
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
 OTHER = "run-01j0000000000000000000000b"

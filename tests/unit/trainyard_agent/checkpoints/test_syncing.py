@@ -19,10 +19,12 @@ from trainyard_agent.checkpoints.syncing import Syncing
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
 from trainyard_agent.host.configuration import run_dir
-from trainyard_agent.host.signed_http import Refused, Unreachable
-from trainyard_agent.jobs.attempts import Attempt, Attempts
-from trainyard_contracts.events import AgentEvent
-from trainyard_contracts.files import ExportManifest, SyncOrder
+from trainyard_agent.host.http_errors import Refused, Unreachable
+from trainyard_agent.jobs.attempt import Attempt
+from trainyard_agent.jobs.attempts import Attempts
+from trainyard_contracts.bundle_parts import SyncOrder
+from trainyard_contracts.event_bases import AgentEvent
+from trainyard_contracts.export_manifest import ExportManifest
 
 PREFIX = f"sync/c/{RUN}"
 

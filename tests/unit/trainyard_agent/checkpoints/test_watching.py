@@ -15,14 +15,15 @@ from tests.support.foreign import archive, bundle, hugging_face, step_of_archive
 
 from trainyard_agent.checkpoints import watching
 from trainyard_agent.checkpoints.checkpoints import Checkpoints
-from trainyard_agent.checkpoints.export import make_plan
+from trainyard_agent.checkpoints.export_plan import make_plan
 from trainyard_agent.checkpoints.own_files import working
 from trainyard_agent.checkpoints.watching import Watching
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
-from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_agent.jobs.attempt import Attempt
+from trainyard_agent.jobs.attempts import Attempts
 from trainyard_agent.jobs.progress import note_step
-from trainyard_contracts.files import Progress
+from trainyard_contracts.progress_file import Progress
 
 
 class Agent:

@@ -21,7 +21,8 @@ from trainyard_agent.checks import (
     neuron,
     slurm_daemon,
 )
-from trainyard_agent.host.accelerators import Accelerators, neuron_sample
+from trainyard_agent.host.accelerators import Accelerators
+from trainyard_agent.host.neuron_monitor import neuron_sample
 
 
 @pytest.mark.parametrize(

@@ -26,13 +26,15 @@ from trainyard_agent.events.store import Store
 from trainyard_agent.host.configuration import attempt_dir
 from trainyard_agent.host.errors import CommandRefused
 from trainyard_agent.host.job_secrets import SecretRefused
-from trainyard_agent.host.slurm import SlurmError, SlurmNode
-from trainyard_agent.jobs import unpacking
+from trainyard_agent.host.slurm import SlurmError
+from trainyard_agent.host.slurm_nodes import SlurmNode
+from trainyard_agent.jobs import unpacker, unpacking
+from trainyard_agent.jobs.attempt import Attempt
 from trainyard_agent.jobs.attempt_files import BadBundle
-from trainyard_agent.jobs.attempts import Attempt
 from trainyard_agent.nodes.node_table import NodeTable
+from trainyard_contracts.bundle_parts import BundleCode, BundleGit
 from trainyard_contracts.commands import Cancelling
-from trainyard_contracts.files import BundleCode, BundleGit, JobBundle
+from trainyard_contracts.job_bundle import JobBundle
 
 
 class Slurm:
@@ -207,7 +209,7 @@ def test_a_new_job_that_has_the_older_ones_number_is_not_cancelled_with_it(tmp_p
 def test_a_submit_that_comes_while_the_upload_is_fetched_waits_for_it_and_hands_in_one_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unpacking, "sync", lambda directory: None)
+    monkeypatch.setattr(unpacker, "sync", lambda directory: None)
     tree, packs = packed({"train.py": b"print()\n"})
     s3: Any = TreeS3(tree, packs, prefix="runs/r/code")
     may, handed_in = threading.Event(), []

@@ -17,11 +17,11 @@ from trainyard_agent.commands import job_control
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
 from trainyard_agent.host.configuration import attempt_dir
-from trainyard_agent.host.slurm import SlurmNode
+from trainyard_agent.host.slurm_nodes import SlurmNode
+from trainyard_agent.jobs.attempt import Attempt
 from trainyard_agent.jobs.attempt_files import job_name
-from trainyard_agent.jobs.attempts import Attempt
 from trainyard_agent.nodes.node_table import NodeTable
-from trainyard_contracts.files import JobBundle
+from trainyard_contracts.job_bundle import JobBundle
 
 #: What a submission of attempt 2 asks of others, in this order.
 CALLS = ("save", "kill", "files", "fence", "save", "nodes", "sbatch", "save", "scancel")

@@ -16,10 +16,11 @@ from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
 from trainyard_agent.host.configuration import attempt_dir
 from trainyard_agent.host.errors import CommandRefused
-from trainyard_agent.host.slurm import SlurmNode
+from trainyard_agent.host.slurm_nodes import SlurmNode
 from trainyard_agent.jobs import images
 from trainyard_agent.nodes.node_table import NodeTable
-from trainyard_contracts.files import BundleImage, JobBundle
+from trainyard_contracts.bundle_parts import BundleImage
+from trainyard_contracts.job_bundle import JobBundle
 
 
 class Slurm:

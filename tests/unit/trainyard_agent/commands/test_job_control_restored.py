@@ -16,10 +16,10 @@ from tests.unit.trainyard_agent.commands.test_job_control_watched import Slurm
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
 from trainyard_agent.host.errors import CommandRefused
-from trainyard_agent.host.signed_http import Refused
+from trainyard_agent.host.http_errors import Refused
 from trainyard_agent.jobs.fence import read_fence
 from trainyard_agent.nodes.node_table import NodeTable
-from trainyard_contracts.files import SyncOrder
+from trainyard_contracts.bundle_parts import SyncOrder
 
 KEY = f"runs/{RUN}/attempts/2/bundle.json"
 

@@ -14,8 +14,8 @@ from tests.support.foreign import archive, bundle, step_of_archive
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
 from trainyard_agent.host.configuration import attempt_dir, run_dir
-from trainyard_agent.host.slurm import SlurmNode
-from trainyard_agent.jobs.attempts import Attempt
+from trainyard_agent.host.slurm_nodes import SlurmNode
+from trainyard_agent.jobs.attempt import Attempt
 from trainyard_agent.jobs.fence import read_fence
 from trainyard_agent.nodes.node_table import NodeTable
 

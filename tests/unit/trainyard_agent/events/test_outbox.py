@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.agent import config, heartbeat, started
 from tests.support.outbox import KEY, Bus, add, sender, waiting
 
-from trainyard_agent.events.outbox import BATCH_BYTES, BATCH_ENTRIES, Row, backoff, choose
+from trainyard_agent.events.pending import BATCH_ENTRIES, Row
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
-from trainyard_agent.host.signed_http import Refused, Unreachable
+from trainyard_agent.host.http_errors import Refused, Unreachable
 from trainyard_contracts import signatures
-from trainyard_contracts.events import NodeEvidence, NodeLost, NodeReturned
+from trainyard_contracts.node_events import NodeLost, NodeReturned
+from trainyard_contracts.node_evidence import NodeEvidence
 
 
 def test_what_the_bus_took_is_forgotten(store: Store) -> None:
@@ -151,21 +151,6 @@ rows = st.lists(
     max_size=15,
     unique_by=lambda row: row.seq,
 ).map(lambda found: sorted(found, key=lambda row: row.seq))
-
-
-@given(rows, st.floats(0, 100))
-def test_a_batch_keeps_the_limits_and_the_order(found: list[Row], now: float) -> None:
-    batch = choose(found, now)
-    assert len(batch) <= BATCH_ENTRIES
-    assert len(batch) <= 1 or sum(row.size for row in batch) <= BATCH_BYTES
-    assert all(row.due <= now for row in batch)
-    assert batch == [row for row in found if row in batch]
-    assert bool(batch) or all(row.due > now or row.run for row in found)
-
-
-@given(st.integers(0, 10**6), st.floats(0, 1))
-def test_the_backoff_is_bounded(tries: int, chance: float) -> None:
-    assert 0 < backoff(tries, chance) <= 30
 
 
 def test_what_is_sent_is_signed_with_the_clusters_key_whatever_wrote_its_numbers(

@@ -10,8 +10,9 @@ import pytest
 from tests.support.agent import RUN, heartbeat, started
 from tests.support.outbox import Bus, add, sender, waiting
 
-from trainyard_agent.events import outbox
-from trainyard_agent.events.store import RESERVE_BYTES, Store, set_damaged_aside
+from trainyard_agent.events import pending
+from trainyard_agent.events.damage import set_damaged_aside
+from trainyard_agent.events.store import RESERVE_BYTES, Store
 
 
 def test_events_survive_a_restart_under_the_same_id(tmp_path: Path) -> None:
@@ -36,7 +37,7 @@ def test_a_full_disk_drops_samples_and_keeps_changes_of_state(tmp_path: Path) ->
     (pages,) = store.connection.execute("PRAGMA page_count").fetchone()
     store.connection.execute(f"PRAGMA max_page_count = {pages}")
     for _ in range(20):
-        assert store.apply(lambda db: outbox.add(db, started(nodes=["n" * 200] * 5)))
+        assert store.apply(lambda db: pending.add(db, started(nodes=["n" * 200] * 5)))
     kinds = waiting(store)
     assert kinds.count("AttemptStarted") == 20
     assert "ClusterHeartbeat" not in kinds
@@ -50,10 +51,10 @@ def test_what_does_not_fit_at_all_is_held_in_order_and_written_later(tmp_path: P
     (pages,) = store.connection.execute("PRAGMA page_count").fetchone()
     store.connection.execute(f"PRAGMA max_page_count = {pages}")
     events = [started(nodes=["n" * 250] * 40) for _ in range(5)]
-    done = [store.apply(lambda db, event=event: outbox.add(db, event)) for event in events]
+    done = [store.apply(lambda db, event=event: pending.add(db, event)) for event in events]
     assert not done[-1]
     assert not (tmp_path / "reserve").exists(), "the reserve was given up"
-    store.apply_sample(lambda db: outbox.add(db, heartbeat(), sample=True))
+    store.apply_sample(lambda db: pending.add(db, heartbeat(), sample=True))
     assert store.dropped_samples == 1, "a sample never waits in memory"
     with pytest.raises(sqlite3.OperationalError):
         store.apply_now(lambda db: None)
@@ -69,7 +70,7 @@ def test_room_inside_the_file_takes_changes_where_the_disk_takes_nothing(tmp_pat
     (pages,) = store.connection.execute("PRAGMA page_count").fetchone()
     store.connection.execute(f"PRAGMA max_page_count = {pages}")
     assert all(
-        store.apply(lambda db: outbox.add(db, started(nodes=["n" * 250] * 40))) for _ in range(10)
+        store.apply(lambda db: pending.add(db, started(nodes=["n" * 250] * 40))) for _ in range(10)
     )
     assert (tmp_path / "reserve").exists()
 
@@ -83,7 +84,7 @@ def test_the_reserve_is_had_again_once_there_is_room(tmp_path: Path) -> None:
 
 def test_a_change_that_fails_takes_its_event_with_it(store: Store) -> None:
     def change(db: sqlite3.Connection) -> None:
-        outbox.add(db, started())
+        pending.add(db, started())
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):

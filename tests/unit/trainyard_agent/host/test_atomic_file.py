@@ -15,8 +15,8 @@ from trainyard_agent.host.atomic_file import replace_file
 PACKAGE = Path(trainyard_agent.__file__).parent
 #: These move aside what is there already.
 MOVES = {
-    "store.py", "checkpoints.py", "kept.py", "looks.py", "putting_back.py", "image_import.py",
-    "copying.py", "restoring.py",
+    "damage.py", "pruning.py", "keeping.py", "looks.py", "putting_back.py", "image_import.py",
+    "copying.py", "restorer.py",
 }  # fmt: skip
 
 

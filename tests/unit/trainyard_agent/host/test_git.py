@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from tests.support.repositories import GitServer, Repository
 
-from trainyard_agent.host import git
-from trainyard_agent.host.git import GitRefused, GitUnreachable, Wanted, opened, why
+from trainyard_agent.host import git_access
+from trainyard_agent.host.git import opened
+from trainyard_agent.host.git_wanted import GitRefused, Wanted
 
 pytestmark = pytest.mark.real
 
@@ -76,7 +77,7 @@ def test_what_is_not_there_is_said_by_its_field(
 def test_a_transport_that_runs_a_command_is_refused_by_git_itself(tmp_path: Path) -> None:
     marker = tmp_path / "ran"
     with pytest.raises(GitRefused, match="not allowed"):
-        fetched(tmp_path / "x", Wanted(f"ext::touch {marker}", "main"), *git.TRANSPORTS)
+        fetched(tmp_path / "x", Wanted(f"ext::touch {marker}", "main"), *git_access.TRANSPORTS)
     assert not marker.exists()
 
 
@@ -196,65 +197,11 @@ def test_ssh_itself_reads_the_key_also_one_whose_last_line_has_no_end(tmp_path: 
     made = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "x", "-f", str(tmp_path / "key")]
     subprocess.run(made, check=True)
     key = (tmp_path / "key").read_text().rstrip("\n")
-    with git._nameless(key) as path:
+    with git_access.nameless(key) as path:
         read = ["ssh-keygen", "-y", "-P", "", "-f", path]
         done = subprocess.run(read, capture_output=True, text=True, check=True)
     assert done.stdout.split()[:2] == (tmp_path / "key.pub").read_text().split()[:2]
     assert not Path(path).exists()
-
-
-@pytest.mark.parametrize(
-    ("complaint", "kind", "words"),
-    [
-        ("fatal: unable to access 'u': Could not resolve host: h", GitUnreachable, "not answer"),
-        ("fatal: unable to access 'u': The requested URL returned error: 503", GitUnreachable, "5"),
-        ("Host key verification failed.\nfatal: Could not read", GitRefused, "job.git.knownHosts"),
-        ("git@h: Permission denied (publickey).", GitRefused, "may not read it"),
-        ('Load key "/proc/1/fd/3": error in libcrypto', GitRefused, "no private key"),
-        ("remote: Repository not found.\nfatal: repository 'u' not found", GitRefused, "no repos"),
-        ("ERROR: Repository not found.\nfatal: Could not read", GitRefused, "no repository"),
-        (f"fatal: {TOKEN} \x1b[31mred", GitRefused, r"git cannot fetch .*\(secret\)"),
-    ],
-)
-def test_gits_words_become_a_sentence_with_what_to_do(
-    complaint: str, kind: type[Exception], words: str
-) -> None:
-    found = why(Wanted("git@h:a/r.git", "main", TOKEN), complaint)
-    assert type(found) is kind
-    assert TOKEN not in str(found)
-    assert "\x1b" not in str(found)
-    with pytest.raises(kind, match=words):
-        raise found
-
-
-@pytest.mark.parametrize(
-    "complaint",
-    [
-        "GnuTLS recv error (-110): The TLS connection was non-properly terminated.",
-        "gnutls_handshake() failed: Error in the pull function.",
-        "OpenSSL SSL_read: OpenSSL/3.0.16: error:0A000126:SSL routines::unexpected eof, errno 0",
-        "OpenSSL SSL_connect: SSL_ERROR_SYSCALL in connection to git.example.org:443",
-        "Empty reply from server",
-        "error: RPC failed; curl 18 transfer closed with outstanding read data remaining",
-        "error: RPC failed; curl 92 HTTP/2 stream 5 was not closed cleanly: CANCEL (err 8)",
-    ],
-)
-def test_a_connection_that_broke_off_is_worth_another_try(complaint: str) -> None:
-    found = why(Wanted("https://git.example.org/a.git", "main"), f"fatal: {complaint}\n")
-    assert isinstance(found, GitUnreachable)
-
-
-@pytest.mark.parametrize(
-    "complaint",
-    [
-        "gnutls_handshake() failed: Handshake failed",
-        "server certificate verification failed. CAfile: none CRLfile: none",
-        "The requested URL returned error: 404",
-    ],
-)
-def test_what_another_try_would_not_change_is_refused_at_once(complaint: str) -> None:
-    found = why(Wanted("https://git.example.org/a.git", "main"), f"fatal: {complaint}\n")
-    assert isinstance(found, GitRefused)
 
 
 def _holds(path: Path, text: str) -> bool:
@@ -273,17 +220,3 @@ def _spied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     spy.chmod(0o700)
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{rest}")
     return said
-
-
-@pytest.mark.parametrize("authority", ["", "-----BEGIN CERTIFICATE-----"])
-@pytest.mark.parametrize("fault", ["has expired", "is not yet valid"])
-def test_a_certificate_that_is_not_valid_now_is_not_taken_for_another_authoritys(
-    authority: str, fault: str
-) -> None:
-    wanted = Wanted("https://host/r.git", "main", ca_certificate=authority)
-    refused = git.why(
-        wanted, f"fatal: unable to access: SSL certificate problem: certificate {fault}"
-    )
-    assert isinstance(refused, GitRefused)
-    assert "the certificate of host is not valid now" in str(refused)
-    assert "caCertificate" not in str(refused)

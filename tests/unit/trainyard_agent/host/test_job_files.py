@@ -12,8 +12,11 @@ from typing import Any
 import pytest
 from tests.support.agent import RUN, commit
 
-from trainyard_agent.checkpoints import export
-from trainyard_agent.checkpoints.checkpoints import NotWhole, look, remove, scan, verify
+from trainyard_agent.checkpoints import export, export_plan
+from trainyard_agent.checkpoints.findings import look
+from trainyard_agent.checkpoints.pruning import remove
+from trainyard_agent.checkpoints.scanning import scan
+from trainyard_agent.checkpoints.verifying import NotWhole, verify
 from trainyard_agent.host import job_files
 from trainyard_agent.jobs.fence import raise_fence
 from trainyard_agent.jobs.traces import read_tail
@@ -69,7 +72,7 @@ def test_a_checkpoint_that_is_not_made_of_files_of_its_own_is_not_whole(
         verify(directory, RUN)
     (finding,), _ = scan(tmp_path / "run", "checkpoints", RUN, {})
     assert finding.status == "rejected"
-    assert export.make_plan(tmp_path / "run", RUN, "checkpoints", "all").items == ()
+    assert export_plan.make_plan(tmp_path / "run", RUN, "checkpoints", "all").items == ()
 
 
 def test_names_that_are_no_checkpoints_are_left_alone(tmp_path: Path) -> None:
@@ -97,7 +100,7 @@ def test_a_checkpoint_that_vanishes_while_it_is_verified_is_no_finding(
         remove(path)
         return found
 
-    monkeypatch.setattr("trainyard_agent.checkpoints.checkpoints.verify", verify_and_lose)
+    monkeypatch.setattr("trainyard_agent.checkpoints.findings.verify", verify_and_lose)
     assert look(directory, f"checkpoints/{directory.name}", RUN, "") is None
 
 
@@ -109,7 +112,7 @@ def test_a_checkpoint_that_cannot_be_removed_is_kept_and_the_watch_goes_on(
     def refuse(*_: object) -> None:
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr("trainyard_agent.checkpoints.checkpoints.os.rename", refuse)
+    monkeypatch.setattr("trainyard_agent.checkpoints.pruning.os.rename", refuse)
     remove(directory)
     verify(directory, RUN)
 

@@ -12,8 +12,8 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from trainyard_agent.host import job_secrets
+from trainyard_agent.host.http_errors import Unreachable
 from trainyard_agent.host.job_secrets import SecretRefused, Secrets, value_of
-from trainyard_agent.host.signed_http import Unreachable
 
 REGION = "eu-west-1"
 CANARY = "canary-7f1c"

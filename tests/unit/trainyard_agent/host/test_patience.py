@@ -9,8 +9,8 @@ import pytest
 
 from trainyard_agent.host import patience
 from trainyard_agent.host.errors import CommandRefused
+from trainyard_agent.host.http_errors import Refused, Unreachable
 from trainyard_agent.host.patience import patiently
-from trainyard_agent.host.signed_http import Refused, Unreachable
 
 
 class Ended(Exception):

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from trainyard_agent.host.http_errors import Unreachable
 from trainyard_agent.host.registry import ImageRefused, Login, Registry, ecr_region
-from trainyard_agent.host.signed_http import Unreachable
 from trainyard_contracts.images import Reference
 
 pytestmark = pytest.mark.real

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from trainyard_agent.host import rights
-from trainyard_agent.host.signed_http import Refused, Unreachable
+from trainyard_agent.host.http_errors import Refused, Unreachable
 
 GIVEN = ("eu-west-1", "bus", "sagemaker-x", "clusters/theirs/runs")
 

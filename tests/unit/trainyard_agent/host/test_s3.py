@@ -10,8 +10,9 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
-from trainyard_agent.host.s3 import S3, Location, Slice, digest, of_sha256
-from trainyard_agent.host.signed_http import Refused
+from trainyard_agent.host.http_errors import Refused
+from trainyard_agent.host.locations import Location
+from trainyard_agent.host.s3 import S3
 
 AT = Location("data", "sync/c/run")
 
@@ -53,30 +54,7 @@ def test_s3_copies_lists_and_deletes(s3: S3) -> None:
     assert list(s3.listed("data", "nothing/")) == []
 
 
-def test_a_digest_of_a_file_that_grows_ends_where_it_was_to_end(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    path.write_bytes(b"0123456789")
-    assert digest(path, most=4) == digest(_file(tmp_path, b"0123"))
-    assert digest(path, most=100) == digest(path)
-    assert digest(path, most=0).size == 0
-
-
-def test_what_s3_will_show_follows_from_the_hash_of_a_file_that_goes_up_at_once(
-    tmp_path: Path,
-) -> None:
-    known = digest(_file(tmp_path, b"weights"))
-    assert of_sha256(7, known.sha256) == known
-    assert of_sha256(5 * 1024**3 + 1, known.sha256) is None
-
-
-def test_a_slice_tells_how_much_is_read(tmp_path: Path) -> None:
-    told: list[int] = []
-    with _file(tmp_path, b"0123456789").open("rb") as stream:
-        assert Slice(stream, 2, 5, told.append).read(3) == b"234"
-    assert told == [3]
-
-
-def _file(directory: Path, body: bytes) -> Path:
+def file(directory: Path, body: bytes) -> Path:
     path = directory / "file"
     path.write_bytes(body)
     return path

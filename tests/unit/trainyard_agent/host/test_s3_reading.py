@@ -12,9 +12,11 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
-from trainyard_agent.host.s3 import S3, Location
-from trainyard_agent.host.signed_http import Refused
-from trainyard_agent.jobs.copying import Copy, Progress
+from trainyard_agent.host.http_errors import Refused
+from trainyard_agent.host.locations import Location
+from trainyard_agent.host.s3 import S3
+from trainyard_agent.jobs.copy_progress import Progress
+from trainyard_agent.jobs.copying import Copy
 from trainyard_contracts.inputs import S3Prefix
 
 pytestmark = pytest.mark.real

@@ -12,7 +12,8 @@ from tests.support.agent import config
 
 from trainyard_agent.host import slurm_settings
 from trainyard_agent.host.settings_watch import SettingsWatch
-from trainyard_agent.host.slurm import Slurm, SlurmNode
+from trainyard_agent.host.slurm import Slurm
+from trainyard_agent.host.slurm_nodes import SlurmNode
 
 HOOK = "/bin/true"
 

@@ -9,7 +9,9 @@ import pytest
 from botocore.exceptions import CredentialRetrievalError
 
 from trainyard_agent.events.outbox import Sender
-from trainyard_agent.host.signed_http import Answer, Refused, SignedHttp, Unreachable
+from trainyard_agent.host.http_errors import Refused, Unreachable
+from trainyard_agent.host.http_streams import Answer
+from trainyard_agent.host.signed_http import SignedHttp
 
 
 class NoMetadataService:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -14,17 +13,8 @@ from hypothesis import strategies as st
 from tests.support.agent import config
 
 from trainyard_agent.host import slurm
-from trainyard_agent.host.slurm import (
-    Slurm,
-    SlurmError,
-    SlurmNode,
-    clean_environment,
-    compress,
-    expand,
-    parse_job,
-    parse_nodes,
-    workers,
-)
+from trainyard_agent.host.slurm import Slurm, SlurmError, clean_environment
+from trainyard_agent.host.slurm_jobs import parse_job
 from trainyard_agent.jobs.attempt_files import BadBundle, parse_bundle, render
 
 JOB = (
@@ -56,37 +46,6 @@ def test_a_job_is_read() -> None:
     )
     assert job.nodes == ("ip-127-23-0-11", "ip-127-23-0-12", "ip-10-0-0-7")
     assert parse_job("") is None
-
-
-def test_nodes_are_read() -> None:
-    nodes = parse_nodes(NODES)
-    assert (nodes["ip-127-23-0-11"].port, nodes["ip-127-23-0-11"].state) == (23001, "idle+drain")
-    assert nodes["ip-127-23-0-11"].reason.startswith("trainyard: node lost")
-    assert (nodes["ip-10-0-0-2"].port, nodes["ip-10-0-0-2"].state) == (6818, "down*")
-    assert not nodes["ip-10-0-0-2"].serves
-    assert [node.registered for node in nodes.values()] == [True, False, False]
-    began = datetime(2026, 11, 20, 10, 1).timestamp()  # in this machine's zone, as scontrol does
-    assert [node.slurmd_started for node in nodes.values()] == [began, began, None]
-
-
-@pytest.mark.parametrize(
-    ("hosts", "names"),
-    [
-        ("(null)", ()),
-        ("a", ("a",)),
-        ("a[1-3,7],b", ("a1", "a2", "a3", "a7", "b")),
-        ("n[08-10]x", ("n08x", "n09x", "n10x")),
-        ("r[1-2]n[1-2]", ("r1n1", "r1n2", "r2n1", "r2n2")),
-    ],
-)
-def test_host_lists_are_expanded(hosts: str, names: tuple[str, ...]) -> None:
-    assert expand(hosts) == names
-
-
-@given(st.text(max_size=200))
-def test_no_output_of_slurm_breaks_the_parsers(text: str) -> None:
-    parse_nodes(text)
-    slurm.fields(text)
 
 
 def test_nothing_of_the_agents_environment_reaches_a_job_but_what_it_needs(
@@ -164,55 +123,3 @@ def test_paths_are_quoted_in_the_batch_script(tmp_path: Path) -> None:
 def test_garbage_is_no_bundle(body: bytes) -> None:
     with pytest.raises(BadBundle):
         parse_bundle(body, "run-x", 1, "c")
-
-
-@given(
-    st.lists(
-        st.from_regex(r"ip-10-[0-3]-[0-9]{1,2}-[0-9]{1,3}|node[0-9]{0,4}|head", fullmatch=True),
-        max_size=40,
-    )
-)
-def test_a_compressed_host_list_is_expanded_to_the_same_names(names: list[str]) -> None:
-    assert sorted(expand(compress(names))) == sorted(set(names))
-
-
-def test_neighbours_are_compressed_as_slurm_writes_them() -> None:
-    assert (
-        compress(["ip-10-0-0-3", "ip-10-0-0-1", "ip-10-0-0-2", "ip-10-0-0-7", "ip-10-0-1-9"])
-        == "ip-10-0-0-[1-3,7],ip-10-0-1-9"
-    )
-
-
-def test_the_largest_clusters_nodes_are_excluded_within_one_arguments_length() -> None:
-    names = [f"ip-10-{n % 97}-{n % 256}-{n * 7 % 256}" for n in range(6758)]
-    assert len(set(names)) > 6000
-    assert len(compress(names)) < 128 * 1024
-
-
-@pytest.mark.parametrize(
-    ("state", "serves"),
-    [
-        ("idle", True), ("idle+cloud", True), ("mixed+cloud", True),
-        ("allocated+cloud+completing", True), ("completing", True), ("idle+cloud+drain", False),
-        ("down+cloud", False), ("down+cloud+fail+not_responding", False), ("idle*+cloud", False),
-        ("idle+cloud+not_responding", False), ("idle+cloud+maintenance", False),
-        ("idle+cloud+reboot_requested", False), ("idle+cloud+powered_down", False),
-        ("down*", False), ("unknown", False), ("error", False), ("idle+drain", False),
-    ],
-)  # fmt: skip
-def test_a_node_serves_by_its_base_state_whatever_harmless_flag_it_carries(
-    state: str, serves: bool
-) -> None:
-    """Every HyperPod node is CLOUD, which Slurm prints as a flag."""
-    assert SlurmNode("ip-10-0-0-1", state, "10.0.0.1", 6818).serves is serves
-
-
-def test_a_login_node_is_no_worker_though_it_runs_slurmd_and_is_in_the_partition_of_all() -> None:
-    shown = (
-        "NodeName=ip-1 NodeAddr=10.0.0.1 State=IDLE+CLOUD Partitions=dev,main\n"
-        "NodeName=ip-2 NodeAddr=10.0.0.2 State=IDLE+CLOUD Partitions=dev\n"
-        "NodeName=ip-3 NodeAddr=10.0.0.3 State=DOWN+CLOUD Partitions=large,dev\n"
-    )
-    known = parse_nodes(shown)
-    assert set(workers(known, ["large", "main"])) == {"ip-1", "ip-3"}
-    assert set(workers(known, [])) == {"ip-1", "ip-2", "ip-3"}

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from tests.support.agent import RUN
 
-from trainyard_agent.host.slurm import SlurmNode
+from trainyard_agent.host.slurm_nodes import SlurmNode
 from trainyard_agent.jobs.attempt_files import sbatch_options
-from trainyard_contracts.files import JobBundle
+from trainyard_contracts.job_bundle import JobBundle
 
 
 def test_slurm_is_not_asked_to_exclude_a_node_that_it_does_not_know() -> None:

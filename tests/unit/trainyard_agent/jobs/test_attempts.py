@@ -10,24 +10,16 @@ from typing import get_type_hints
 
 import pytest
 from tests.support.agent import RUN, attempt, config, started
-from tests.support.agent_parts import Controller
 
 import trainyard_agent
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
-from trainyard_agent.jobs.attempts import LEFTOVER_RUNS, Attempt, Attempts, Changes, leftovers_on
+from trainyard_agent.jobs.attempt import Attempt, Changes
+from trainyard_agent.jobs.attempts import Attempts
 
 
 def test_an_attempt_is_named_in_the_log_by_its_run_and_number() -> None:
     assert str(attempt(2)) == f"{RUN} attempt 2"
-
-
-def test_leftovers_are_those_of_the_runs_that_used_the_node_last() -> None:
-    runs = [f"run-{number:03}" for number in range(LEFTOVER_RUNS + 5)]
-    over = [attempt(1, "ended", run) for run in runs]
-    found = leftovers_on("ip-1", over)
-    assert [run for run, _, _ in found] == sorted(runs, reverse=True)[:LEFTOVER_RUNS]
-    assert leftovers_on("ip-2", over) == []
 
 
 def test_a_change_is_of_the_fields_that_the_store_has_and_of_their_types() -> None:
@@ -75,25 +67,3 @@ def on_a_node(
     attempt.ended_at = None if ended is None else time.monotonic() - ended
     attempt.job_ended = job_ended
     return attempt
-
-
-def test_of_two_runs_the_one_that_was_on_a_node_last_is_what_runs_there(tmp_path: Path) -> None:
-    controller, other = Controller(tmp_path), "run-01j0000000000000000000000b"
-
-    def known(*those: Attempt) -> tuple[str, int]:
-        controller.attempts.known.clear()
-        controller.attempts.known.update({(one.run_id, one.number): one for one in those})
-        found = controller.attempts.on_node("ip-1")
-        assert found is not None
-        return found.run_id, found.attempt
-
-    ended_before = on_a_node(tmp_path, RUN, 9, "ended", ended=30.0)
-    assert known(ended_before, on_a_node(tmp_path, other, 1, "ended", ended=1.0)) == (other, 1), (
-        "numbers count within a run"
-    )
-    assert known(ended_before, on_a_node(tmp_path, other, 1, "running")) == (other, 1)
-    judged = on_a_node(tmp_path, RUN, 9, "running", job_ended=True)
-    assert known(judged, on_a_node(tmp_path, other, 1, "running")) == (other, 1), (
-        "the job of the other one has left the node"
-    )
-    assert known(ended_before, on_a_node(tmp_path, RUN, 10, "running")) == (RUN, 10)

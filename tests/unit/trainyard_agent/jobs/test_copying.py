@@ -12,11 +12,14 @@ from tests.support.dying import dies
 
 from trainyard_agent.host import patience
 from trainyard_agent.host.errors import CommandRefused
-from trainyard_agent.host.signed_http import Refused, Unreachable
-from trainyard_agent.jobs import copying
-from trainyard_agent.jobs.copying import Copy, Listing, Progress
+from trainyard_agent.host.http_errors import Refused, Unreachable
+from trainyard_agent.jobs import copy_file, copy_list, copy_progress, copying
+from trainyard_agent.jobs.copy_list import Listing
+from trainyard_agent.jobs.copy_progress import Progress
+from trainyard_agent.jobs.copying import Copy
 from trainyard_contracts.inputs import S3Prefix
 
+CODE = tuple(str(one.__file__) for one in (copying, copy_file, copy_list, copy_progress))
 FILES = {
     "v1/a.txt": b"first\n",
     "v1/inner/b.bin": bytes(range(256)) * 9,
@@ -92,7 +95,7 @@ def test_after_a_kill_at_any_line_the_next_one_finishes_it(
     while died:
         stage = tmp_path / str(line)
         s3 = Bucket(FILES, part=700)
-        died = dies(copying.__file__, line, partial(copy, s3, stage))
+        died = dies(CODE, line, partial(copy, s3, stage))
         copy(s3, stage)
         assert_whole(stage)
         line += 29

@@ -12,8 +12,8 @@ from tests.support.agent_parts import NODES, Controller, OneJob, play, write_lau
 from trainyard_agent.jobs import ending
 from trainyard_agent.jobs.ending import EVIDENCE_NODES, doubtful_first, with_restart
 from trainyard_contracts import places
-from trainyard_contracts.diagnosis import Diagnosis
-from trainyard_contracts.events import NodeEvidence
+from trainyard_contracts.diagnosis_verdict import Diagnosis
+from trainyard_contracts.node_evidence import NodeEvidence
 
 
 def test_a_restart_explains_the_end_of_a_job_that_did_not_succeed() -> None:

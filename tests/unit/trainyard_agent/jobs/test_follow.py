@@ -12,8 +12,8 @@ import pytest
 from tests.support.agent import RUN, attempt
 from tests.support.agent_parts import NODES, Controller, OneJob, play
 
-from trainyard_agent.host.slurm import Job
-from trainyard_agent.jobs.attempts import Attempt
+from trainyard_agent.host.slurm_jobs import Job
+from trainyard_agent.jobs.attempt import Attempt
 from trainyard_agent.jobs.follow import (
     EAGER_POLL_SECONDS,
     POLL_SECONDS,

@@ -14,7 +14,8 @@ from tests.support.foreign import bundle
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
 from trainyard_agent.jobs import foreign_progress
-from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_agent.jobs.attempt import Attempt
+from trainyard_agent.jobs.attempts import Attempts
 from trainyard_agent.jobs.progress import ProgressReader
 from trainyard_contracts.watching import ProgressSource
 

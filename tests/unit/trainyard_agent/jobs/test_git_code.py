@@ -16,15 +16,18 @@ from tests.support.repositories import Repository, git
 from tests.support.trees import sha
 from tests.unit.trainyard_agent.jobs.test_work import bundle
 
+from trainyard_agent.host.digests import Digest
 from trainyard_agent.host.errors import CommandRefused
+from trainyard_agent.host.http_errors import Unreachable
 from trainyard_agent.host.job_secrets import SecretRefused
-from trainyard_agent.host.s3 import Digest, Location
-from trainyard_agent.host.signed_http import Unreachable
-from trainyard_agent.jobs import git_code, unpacking, work
+from trainyard_agent.host.locations import Location
+from trainyard_agent.jobs import git_code, git_tree, unpacker, work
 from trainyard_agent.jobs.git_code import Checkout, Checkouts, Shared
-from trainyard_agent.jobs.unpacking import State, Unpacker
+from trainyard_agent.jobs.unpack_state import State
+from trainyard_agent.jobs.unpacker import Unpacker
+from trainyard_contracts.bundle_parts import BundleCode, BundleGit
 from trainyard_contracts.commands import CheckedOut
-from trainyard_contracts.files import BundleCode, BundleGit, JobBundle
+from trainyard_contracts.job_bundle import JobBundle
 
 pytestmark = pytest.mark.real
 
@@ -65,9 +68,9 @@ class Secrets:
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(git_code, "SMALL_BYTES", 1000)
-    monkeypatch.setattr(git_code, "PACK_BYTES", 2000)
-    monkeypatch.setattr(unpacking, "sync", lambda directory: None)
+    monkeypatch.setattr(git_tree, "SMALL_BYTES", 1000)
+    monkeypatch.setattr(git_tree, "PACK_BYTES", 2000)
+    monkeypatch.setattr(unpacker, "sync", lambda directory: None)
     monkeypatch.setattr(git_code, "PAUSES_SECONDS", (0.001,))
 
 

@@ -11,7 +11,7 @@ from tests.support.agent_parts import NODES, Controller, OneJob, play, write_lau
 
 from trainyard_agent.jobs import hollow_jobs
 from trainyard_agent.jobs.hollow_jobs import is_hollow
-from trainyard_contracts.files import LaunchReport as Launch
+from trainyard_contracts.launch_report import LaunchReport as Launch
 
 A, B = "ip-10-0-0-1", "ip-10-0-0-2"
 

@@ -13,7 +13,7 @@ from tests.support.agent import RUN, config
 from tests.unit.trainyard_agent.jobs.test_images import bundle
 
 from trainyard_agent.jobs import image_room
-from trainyard_agent.jobs.attempts import Attempt
+from trainyard_agent.jobs.attempt import Attempt
 from trainyard_agent.jobs.image_import import Busy, Import, alone
 from trainyard_agent.jobs.image_room import ImageRoom
 

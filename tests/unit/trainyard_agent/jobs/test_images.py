@@ -8,12 +8,13 @@ import pytest
 from tests.support.agent import RUN, config
 
 from trainyard_agent.host.errors import CommandRefused
+from trainyard_agent.host.http_errors import Unreachable
 from trainyard_agent.host.registry import ImageRefused
-from trainyard_agent.host.signed_http import Unreachable
-from trainyard_agent.host.slurm import SlurmNode
+from trainyard_agent.host.slurm_nodes import SlurmNode
 from trainyard_agent.jobs import images
 from trainyard_agent.jobs.images import Images, architecture, write_places
-from trainyard_contracts.files import BundleImage, JobBundle
+from trainyard_contracts.bundle_parts import BundleImage
+from trainyard_contracts.job_bundle import JobBundle
 
 NAME = "763104351884.dkr.ecr.eu-west-1.amazonaws.com/pytorch-training:2.7"
 OLD, NEW = f"sha256:{'0' * 64}", f"sha256:{'1' * 64}"

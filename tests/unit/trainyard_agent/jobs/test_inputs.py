@@ -19,9 +19,18 @@ from tests.unit.trainyard_agent.jobs.test_work import bundle
 from trainyard_agent.checkpoints import own_files
 from trainyard_agent.host.configuration import run_dir
 from trainyard_agent.host.errors import CommandRefused
-from trainyard_agent.jobs import copying, inputs, unpacking
+from trainyard_agent.jobs import (
+    copy_progress,
+    copying,
+    input_places,
+    inputs,
+    unpack_state,
+    unpacker,
+)
 from trainyard_agent.jobs.inputs import Inputs
-from trainyard_contracts.files import AgentConfig, BundleCode, BundleInput, JobBundle
+from trainyard_contracts.agent_config import AgentConfig
+from trainyard_contracts.bundle_parts import BundleCode, BundleInput
+from trainyard_contracts.job_bundle import JobBundle
 
 OBJECTS = {"v1/train/a.txt": b"first\n", "v1/b.txt": b"second\n", "v2/c.txt": b"third\n"}
 OTHER = "run-01k5000000000000000000000b"
@@ -31,7 +40,7 @@ OTHER = "run-01k5000000000000000000000b"
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copying, "boot_id", lambda: "this boot")
     monkeypatch.setattr(copying, "SPARE_BYTES", 0)
-    for module in (inputs, unpacking):
+    for module in (inputs, unpacker):
         monkeypatch.setattr(module, "sync", lambda directory: None)
 
 
@@ -146,10 +155,10 @@ def test_two_clusters_of_one_filesystem_bring_it_one_after_the_other(
             boot.id = name
             run = RUN if name == "first" else OTHER
             given = asked(copied(path), run=run)
-            (place,) = inputs.places_of(settings(tmp_path), given)
-            progress = copying.Progress()
+            (place,) = input_places.places_of(settings(tmp_path), given)
+            progress = copy_progress.Progress()
             whole: Any = s3
-            inputs.Bringing(whole, place, given, "b", progress, unpacking.State()).run()
+            inputs.Bringing(whole, place, given, "b", progress, unpack_state.State()).run()
 
         thread = threading.Thread(target=story, daemon=True)
         thread.start()
@@ -292,7 +301,7 @@ def test_a_path_that_nodes_do_not_have_is_refused_and_never_another_directory(
 
 def test_words_that_only_look_like_the_path_are_no_path() -> None:
     given = bundle(arguments=["/fsxy/a", "my/fsx/a"], environment={"A": "s3://b/fsx/x"})
-    inputs.check_paths(config(Path("/nowhere"), shared_path="/fsx"), given)
+    input_places.check_paths(config(Path("/nowhere"), shared_path="/fsx"), given)
 
 
 def test_data_on_their_way_leave_threads_for_commands(

@@ -16,10 +16,11 @@ from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
 from trainyard_agent.host.slurm import SlurmError
 from trainyard_agent.jobs import interruptions
-from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_agent.jobs.attempt import Attempt
+from trainyard_agent.jobs.attempts import Attempts
 from trainyard_agent.jobs.interruptions import Interruptions
 from trainyard_agent.nodes.node_table import Node, NodeTable
-from trainyard_contracts.events import NodeLost
+from trainyard_contracts.node_events import NodeLost
 
 NAME = "spot-dy-nodes-1"
 OURS = ["-m", "trainyard_trainers.ddp"]

@@ -6,7 +6,7 @@ import asyncio
 
 from trainyard_agent.host.slurm import SlurmError
 from trainyard_agent.jobs.other_jobs import OtherJobsWatch, parse_queue
-from trainyard_contracts.events import OtherJobs
+from trainyard_contracts.heartbeats import OtherJobs
 
 RUN = "run-01j0000000000000000000000a"
 QUEUE = f"""RUNNING|None|root|{RUN}-12

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from tests.support.agent import RUN, attempt
 
-from trainyard_agent.host.slurm import Job, SlurmError, SlurmNode
+from trainyard_agent.host.slurm import SlurmError
+from trainyard_agent.host.slurm_jobs import Job
+from trainyard_agent.host.slurm_nodes import SlurmNode
 from trainyard_agent.jobs.attempt_files import sbatch_options
 from trainyard_agent.jobs.powered_down import HOLD_SECONDS, PoweredDown, not_needed
-from trainyard_contracts.files import JobBundle
+from trainyard_contracts.job_bundle import JobBundle
 
 STATIC = ("q-st-nodes-1", "q-st-nodes-2", "q-st-nodes-3")
 OFF, COMING = "q-dy-nodes-1", "q-dy-nodes-2"

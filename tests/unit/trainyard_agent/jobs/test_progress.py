@@ -13,7 +13,9 @@ from tests.support.agent_parts import Controller
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
 from trainyard_agent.host import job_files
-from trainyard_agent.jobs.attempts import Attempt, Attempts, usual_pause
+from trainyard_agent.jobs.activity import usual_pause
+from trainyard_agent.jobs.attempt import Attempt
+from trainyard_agent.jobs.attempts import Attempts
 from trainyard_agent.jobs.progress import (
     ProgressReader,
     first_step_at,
@@ -21,7 +23,7 @@ from trainyard_agent.jobs.progress import (
     smoothed,
     step_at,
 )
-from trainyard_contracts.files import Progress
+from trainyard_contracts.progress_file import Progress
 
 
 def progress(step: int, at: float) -> Progress:

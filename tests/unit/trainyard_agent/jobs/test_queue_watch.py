@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.agent import attempt
 
 from trainyard_agent.jobs.queue_watch import TELL_QUEUE_SECONDS, worth_telling
-from trainyard_contracts.events import JobAhead
+from trainyard_contracts.attempt_events import JobAhead
 
 
 def test_who_is_in_the_way_is_told_when_it_changed_and_not_all_the_time() -> None:

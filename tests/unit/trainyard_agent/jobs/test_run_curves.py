@@ -12,9 +12,9 @@ import pytest
 from tests.support.agent import config
 from tests.support.agent_s3 import AgentS3
 
-from trainyard_agent.host.signed_http import Refused, Unreachable
+from trainyard_agent.host.http_errors import Refused, Unreachable
 from trainyard_agent.jobs import run_curves
-from trainyard_agent.jobs.attempts import Attempt
+from trainyard_agent.jobs.attempt import Attempt
 from trainyard_agent.jobs.run_curves import RunCurves
 
 RUN = "run-01j0000000000000000000000a"

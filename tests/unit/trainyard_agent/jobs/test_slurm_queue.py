@@ -15,11 +15,14 @@ from trainyard_agent import cli
 from trainyard_agent.commands.server import CommandServer
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
-from trainyard_agent.host.slurm import Job, Slurm, SlurmError, SlurmNode, expand
-from trainyard_agent.jobs.attempts import Attempt
+from trainyard_agent.host.slurm import Slurm, SlurmError
+from trainyard_agent.host.slurm_jobs import Job
+from trainyard_agent.host.slurm_names import expand
+from trainyard_agent.host.slurm_nodes import SlurmNode
+from trainyard_agent.jobs.attempt import Attempt
 from trainyard_agent.jobs.slurm_queue import ahead, parse_queue
+from trainyard_contracts.attempt_events import AttemptQueued
 from trainyard_contracts.commands import Exclude, Excluded
-from trainyard_contracts.events import AttemptQueued
 
 QUEUE = """21|PENDING|root||main|4294901740|Resources
 17|RUNNING|alice|ip-10-0-0-[2-3]|main|4294901744|None

@@ -19,7 +19,7 @@ from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
 from trainyard_agent.jobs.attempts import Attempts
 from trainyard_agent.jobs.textfile import NAME, Textfile, text_of
-from trainyard_contracts.files import Progress
+from trainyard_contracts.progress_file import Progress
 
 Parser = Callable[[str], Any]
 

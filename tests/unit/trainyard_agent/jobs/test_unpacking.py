@@ -17,12 +17,15 @@ from tests.unit.trainyard_agent.jobs.test_work import bundle
 
 from trainyard_agent.host import patience
 from trainyard_agent.host.errors import CommandRefused
-from trainyard_agent.host.s3 import Location
-from trainyard_agent.host.signed_http import Unreachable
-from trainyard_agent.jobs import unpacking, work
+from trainyard_agent.host.http_errors import Unreachable
+from trainyard_agent.host.locations import Location
+from trainyard_agent.jobs import unpacker, work
 from trainyard_agent.jobs.attempt_files import BadBundle
-from trainyard_agent.jobs.unpacking import State, Unpacker, Uploads
-from trainyard_contracts.files import BundleCode, JobBundle
+from trainyard_agent.jobs.unpack_state import State
+from trainyard_agent.jobs.unpacker import Unpacker
+from trainyard_agent.jobs.unpacking import Uploads
+from trainyard_contracts.bundle_parts import BundleCode
+from trainyard_contracts.job_bundle import JobBundle
 from trainyard_contracts.trees import Chunk, Pack, Tree, TreeFile
 
 FILES = {
@@ -34,13 +37,13 @@ FILES = {
 }
 
 
-SYNC = unpacking.sync
+SYNC = unpacker.sync
 
 
 @pytest.fixture(autouse=True)
 def no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine's disks have other work."""
-    monkeypatch.setattr(unpacking, "sync", lambda directory: None)
+    monkeypatch.setattr(unpacker, "sync", lambda directory: None)
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     monkeypatch.setattr(patience, "FIRST_PAUSE_SECONDS", 0.001)
 
@@ -141,13 +144,13 @@ def test_a_directory_is_written_to_the_disk(tmp_path: Path) -> None:
 def test_after_a_kill_at_any_line_the_next_one_finishes_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unpacking, "AT_ONCE", 1)
+    monkeypatch.setattr(unpacker, "AT_ONCE", 1)
     tree, packs = whole()
     line, stride, alive = 1, 19, False
     while not alive:
         root = tmp_path / str(line)
         s3 = TreeS3(tree, packs)
-        alive = not dies(unpacking.__file__, line, partial(unpack, s3, root))
+        alive = not dies(unpacker.__file__, line, partial(unpack, s3, root))
         assert not (root / "work").exists() or (root / "tree.json").exists()
         if not (root / "work").exists():
             unpack(s3, root)
@@ -162,7 +165,7 @@ def test_after_a_kill_at_any_line_the_next_one_finishes_it(
 def test_what_was_fetched_before_a_kill_is_not_fetched_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unpacking, "AT_ONCE", 1)
+    monkeypatch.setattr(unpacker, "AT_ONCE", 1)
     tree, packs = whole()
     s3 = TreeS3(tree, packs)
     last = tree.packs[-1].sha256

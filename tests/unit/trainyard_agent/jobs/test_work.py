@@ -11,7 +11,8 @@ from tests.support.trees import packed
 
 from trainyard_agent.jobs import work
 from trainyard_agent.jobs.attempt_files import write_attempt
-from trainyard_contracts.files import BundleCode, JobBundle
+from trainyard_contracts.bundle_parts import BundleCode
+from trainyard_contracts.job_bundle import JobBundle
 from trainyard_contracts.trees import tree_id
 
 

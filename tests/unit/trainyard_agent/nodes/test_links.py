@@ -15,7 +15,7 @@ from trainyard_agent.nodes.frames import Frames, greet_as_client, greet_as_serve
 from trainyard_agent.nodes.link_client import LinkClient
 from trainyard_agent.nodes.link_server import LinkServer
 from trainyard_agent.nodes.links import Links
-from trainyard_contracts.files import AgentConfig
+from trainyard_contracts.agent_config import AgentConfig
 
 pytestmark = pytest.mark.real
 

@@ -20,13 +20,13 @@ from tests.support.agent_parts import (
 
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
-from trainyard_agent.host.slurm import SlurmNode
-from trainyard_agent.jobs.attempts import Attempt
+from trainyard_agent.host.slurm_nodes import SlurmNode
+from trainyard_agent.jobs.attempt import Attempt
 from trainyard_agent.nodes.members import CHANGES_TOLD, changes, drained_by_mistake, partition_sizes
 from trainyard_agent.nodes.node_table import Node
 from trainyard_agent.nodes.questions import Questions
 from trainyard_agent.nodes.silence import WATCH_SECONDS
-from trainyard_contracts.events import ClusterReady, NodesChanged
+from trainyard_contracts.cluster_events import ClusterReady, NodesChanged
 
 
 class Slurm:

@@ -12,11 +12,12 @@ from tests.support.agent_parts import NodeParts, node_parts
 
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
-from trainyard_agent.host.slurm import SlurmNode, parse_nodes
+from trainyard_agent.host.slurm_nodes import SlurmNode, parse_nodes
 from trainyard_agent.jobs.attempts import Attempts
 from trainyard_agent.jobs.hosts import Hosts
 from trainyard_agent.nodes.node_table import Node
-from trainyard_contracts.events import ClusterReady, NodeReturned
+from trainyard_contracts.cluster_events import ClusterReady
+from trainyard_contracts.node_events import NodeReturned
 
 UP, DOWN, GOES = "idle+cloud", "idle+cloud+powered_down", "idle+cloud+powering_down"
 COMES = "allocated+cloud+not_responding+powering_up"

@@ -12,8 +12,8 @@ from tests.support.agent import RUN, config
 from tests.support.agent_parts import Controller, NodeParts, node_parts
 from tests.support.waiting import eventually_async
 
-from trainyard_agent.host.slurm import SlurmNode
-from trainyard_agent.jobs.attempts import Attempt
+from trainyard_agent.host.slurm_nodes import SlurmNode
+from trainyard_agent.jobs.attempt import Attempt
 from trainyard_agent.nodes import questions
 from trainyard_agent.nodes.link_client import LinkClient
 from trainyard_agent.nodes.link_server import LinkServer

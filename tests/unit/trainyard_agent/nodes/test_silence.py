@@ -1,59 +1,170 @@
-"""What the controller concludes of a node's silence."""
+"""On a bad link, and by a controller that stalls itself, no node that lives is lost; a dead one is.
+
+All seconds are those of a simulated clock.
+"""
 
 from __future__ import annotations
 
-from trainyard_agent.nodes.activity import Activity
-from trainyard_agent.nodes.node_table import Node, evidence_of
-from trainyard_agent.nodes.questions import Questions
-from trainyard_agent.nodes.silence import census, signals_of, why_not_lost
+import asyncio
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.agent_parts import NodeParts
+from tests.support.simulated_time import SimulatedLoop, play_simulated
+from tests.unit.trainyard_agent.nodes.test_questions import NODES, linked_nodes
+
+from trainyard_agent.nodes import questions
+
+SUSPECT, OTHER = NODES
+LONG_SECONDS = 90.0
+#: By 1, 14 and 45 a node was lost when stalls and lateness did not count.
+SEEDS = (0, 1, 2, 14, 45)
+#: A silent node without a job is lost after so long at the latest while nothing else is wrong: its
+#: beat is late after 1.5 s, and slurmd is asked for 1.7 s.
+QUICK_SECONDS = 3.5
 
 
-def test_a_silent_node_says_why_it_is_not_lost() -> None:
-    training = Activity("run", 1, False, 90.0, 1.0)
-    up = evidence_of(Node("a", "silent", slurmd="up"), in_slurm=True, now=0.0)
-    unknown = evidence_of(Node("a", "silent"), in_slurm=True, now=0.0)
-    assert "this controller's own link" in why_not_lost(None, unknown, held=True, now=100.0)
-    assert why_not_lost(training, unknown, held=False, now=100.0) == "training stepped 10.0 s ago"
-    assert why_not_lost(training, up, held=False, now=100.0) == ""
-    assert why_not_lost(None, unknown, held=False, now=100.0) == ""
+@dataclass
+class Wire:
+    """To one node: loss and delay each way, and how long its slurmd takes to close a connection."""
+
+    dice: random.Random
+    loss: float = 0.0
+    delay: float = 0.0
+    busy: float = 0.0
+    dead: bool = False
+    unheard_since: float = field(default=0.0)
+
+    def passes(self, again_after: float) -> float:
+        """Until a segment arrives that is sent again, ever later, while it is lost."""
+        found = self.delay
+        while self.dice.random() < self.loss:
+            found, again_after = found + again_after, again_after * 2
+        return found
+
+    def answer(self) -> float:
+        """Opening, its acknowledgement, our end, slurmd's end."""
+        usual = 2 * self.delay + 0.3
+        opened = self.passes(1.0) + self.passes(1.0)
+        return opened + self.passes(usual) + self.dice.uniform(0, self.busy) + self.passes(usual)
 
 
-def test_a_census_counts_who_is_looked_into_and_whom_it_heard_last() -> None:
-    nodes = [
-        Node("a", "linked", heard=1.0),
-        Node("b", "silent", heard=3.0, questions=Questions()),
-        Node("c", "lost", heard=9.0),
-        Node("d", "linked", heard=2.0),
-    ]
-    found = census(nodes, 10.0)
-    assert (found.at, found.silent, list(found.heard)) == (10.0, 1, [(3.0, "b"), (2.0, "d")])
+class World:
+    """Two nodes that beat, one over a wire, and the controller's parts on a loop of its own."""
+
+    def __init__(self, loop: SimulatedLoop, made: NodeParts, wire: Wire) -> None:
+        self.loop, self.made, self.wire = loop, made, wire
+        self.tasks: list[asyncio.Task[None]] = []
+
+    async def begin(self) -> None:
+        other = self.beats(OTHER, Wire(random.Random(1)))
+        for each in (self.made.silence.watch(), other, self.beats(SUSPECT, self.wire)):
+            self.tasks.append(asyncio.create_task(each))
+
+    async def beats(self, name: str, wire: Wire) -> None:
+        """One a second; a lost one holds up those behind it."""
+        sent, read = self.loop.now + wire.dice.random(), 0.0
+        while not wire.dead:
+            read = max(read, sent + wire.passes(2 * wire.delay + 0.3))
+            await asyncio.sleep(read - self.loop.now)
+            if not wire.dead:
+                wire.unheard_since = self.loop.now
+                self.made.registry.beat(name, {"is": "beat"})
+            sent += 1.0 + wire.dice.uniform(0, wire.busy / 4)
+
+    async def stalls(self, most: float, every: float) -> None:
+        """The controller itself gets no processor now and then."""
+        while True:
+            await asyncio.sleep(self.wire.dice.expovariate(1 / every))
+            self.loop.stall(self.wire.dice.uniform(0.05, most))
+
+    async def doubts(self) -> None:
+        """Training stands still for a moment ever again, so its nodes are asked early."""
+        while True:
+            await asyncio.sleep(self.wire.dice.uniform(0.5, 2.5))
+            await self.made.silence.confirm([SUSPECT])
+
+    def lost(self) -> bool:
+        return self.made.table.lost(SUSPECT)
 
 
-def test_what_this_process_slept_through_and_steps_that_nobody_read_are_no_silence() -> None:
-    node = Node("a", "linked", silent_since=90.0)
-    asked = Questions(open=[95.0])
-    training = Activity("run", 1, False, 92.0, 0.1, read_at=96.0)
-    found = signals_of(
-        node, asked, training, alone=None, missed=lambda _: 1.5, silent_after=3.0, now=100.0
-    )
-    assert (found.unheard, found.unanswered, found.quiet) == (8.5, 3.5, 2.5)
+@contextmanager
+def world(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wire: Wire
+) -> Iterator[tuple[World, Any]]:
+    """`play` runs a story in it."""
+    loop = SimulatedLoop()
+
+    async def ask(address: str, port: int) -> questions.Answer:
+        seconds = questions.ANSWER_SECONDS if wire.dead else wire.answer()
+        await asyncio.sleep(min(seconds, questions.ANSWER_SECONDS))
+        return "up" if seconds < questions.ANSWER_SECONDS else "none"
+
+    monkeypatch.setattr(questions, "ask", ask)
+    with monkeypatch.context() as patched:
+        patched.setattr("time.monotonic", loop.time)
+        controller, made, _ = linked_nodes(tmp_path, 6818)
+    yield World(loop, made, wire), lambda story: play_simulated(monkeypatch, loop, story)
+    controller.store.close()
 
 
-def test_training_is_quiet_since_its_last_step_or_since_its_node_fell_silent() -> None:
-    node = Node("a", "linked", silent_since=80.0)
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    ("most", "every", "busy"),
+    [(0.05, 1e9, 0.0), (0.45, 0.6, 0.0), (0.45, 0.6, 0.4), (1.5, 2.0, 0.4)],
+    ids=["quiet", "stalls", "stalls and a busy node", "long stalls"],
+)
+def test_a_node_behind_five_per_cent_loss_and_300_ms_of_delay_is_not_lost(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    seed: int,
+    most: float,
+    every: float,
+    busy: float,
+) -> None:
+    with world(tmp_path, monkeypatch, Wire(random.Random(seed), 0.05, 0.3, busy)) as (here, play):
 
-    def quiet(activity: Activity | None) -> float | None:
-        signals = signals_of(
-            node,
-            Questions(),
-            activity,
-            alone=None,
-            missed=lambda _: 0.0,
-            silent_after=3.0,
-            now=100.0,
-        )
-        return signals.quiet
+        async def story() -> None:
+            await here.begin()
+            here.tasks += map(asyncio.create_task, (here.stalls(most, every), here.doubts()))
+            await asyncio.sleep(LONG_SECONDS)
+            assert not here.lost(), here.made.table.evidence(SUSPECT).detail
 
-    assert quiet(None) is None
-    assert quiet(Activity("run", 1, False, None, None)) == 20.0
-    assert quiet(Activity("run", 1, False, 90.0, 1.0)) == 10.0
+        play(story())
+
+
+def seconds_until_lost(here: World, play: Any, *, most: float, every: float) -> float:
+    found: list[float] = []
+
+    async def story() -> None:
+        await here.begin()
+        here.tasks += [asyncio.create_task(here.stalls(most, every))]
+        await asyncio.sleep(20.0 + here.wire.dice.random())
+        here.wire.dead, began = True, here.loop.now
+        while not here.lost() and here.loop.now - began < 60.0:
+            await asyncio.sleep(0.01)
+        found.append(here.loop.now - began)
+
+    play(story())
+    return found[0]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_node_that_dies_on_a_quiet_machine_is_lost_as_fast_as_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    with world(tmp_path, monkeypatch, Wire(random.Random(seed))) as (here, play):
+        assert seconds_until_lost(here, play, most=0.05, every=1e9) < QUICK_SECONDS
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_node_that_dies_behind_a_bad_link_while_the_controller_stalls_is_lost_at_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    with world(tmp_path, monkeypatch, Wire(random.Random(seed), 0.05, 0.3, 0.4)) as (here, play):
+        assert seconds_until_lost(here, play, most=0.45, every=0.6) < 15.0

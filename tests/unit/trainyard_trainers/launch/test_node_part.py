@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests.support.waiting import eventually
 
-from trainyard_agent.host import slurm
+from trainyard_agent.host import slurm_names
 from trainyard_job.common.attempt import Attempt
 from trainyard_trainers.common import failure
 from trainyard_trainers.launch import allocation, elastic, other_parts
@@ -68,7 +68,7 @@ def run_launch(attempt_dir: Path) -> tuple[int, dict[str, object], str]:
 )
 def test_the_hosts_of_a_node_list_in_slurms_order(node_list: str, names: tuple[str, ...]) -> None:
     assert allocation.expand(node_list) == names
-    assert slurm.expand(node_list) == names, "the agent reads the same lists"
+    assert slurm_names.expand(node_list) == names, "the agent reads the same lists"
 
 
 def test_a_nodes_place_comes_from_slurm() -> None:

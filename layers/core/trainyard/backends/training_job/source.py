@@ -19,7 +19,11 @@ import trainyard_contracts
 #: What `sagemaker_program` names.
 ENTRY = "trainyard_entry.py"
 #: What the container takes of the contracts: the images have no pydantic.
-_CONTRACTS = ("__init__.py", "diagnosis.py", "places.py", "signatures.py")
+_CONTRACTS = (
+    "__init__.py", "diagnosis.py", "diagnosis_launches.py", "diagnosis_rest.py",
+    "diagnosis_sources.py", "diagnosis_verdict.py", "diagnosis_words.py", "places.py",
+    "signatures.py",
+)  # fmt: skip
 #: The variable that says to `bootstrap` where the archive is.
 SOURCE = "TRAINYARD_SOURCE"
 #: Where the toolkit unpacks it, too.

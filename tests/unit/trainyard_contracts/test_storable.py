@@ -9,7 +9,7 @@ import pytest
 from pydantic import Field
 
 from trainyard_contracts.base import Lenient
-from trainyard_contracts.events import mistakes
+from trainyard_contracts.storable import mistakes
 
 
 class Part(Lenient):

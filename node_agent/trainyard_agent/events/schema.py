@@ -1,0 +1,28 @@
+"""The tables of the agent's SQLite file."""
+
+from __future__ import annotations
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS outbox(
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, kind TEXT NOT NULL,
+    run TEXT NOT NULL, sample INTEGER NOT NULL, body TEXT NOT NULL, size INTEGER NOT NULL,
+    tries INTEGER NOT NULL DEFAULT 0, due REAL NOT NULL DEFAULT 0);
+CREATE INDEX IF NOT EXISTS outbox_sample ON outbox(sample, seq);
+CREATE TABLE IF NOT EXISTS attempts(
+    run TEXT NOT NULL, attempt INTEGER NOT NULL, state TEXT NOT NULL, bundle TEXT NOT NULL,
+    job TEXT NOT NULL DEFAULT '', nodes TEXT NOT NULL DEFAULT '[]',
+    stepped INTEGER NOT NULL DEFAULT 0, PRIMARY KEY(run, attempt));
+CREATE TABLE IF NOT EXISTS cancels(run TEXT PRIMARY KEY, attempt INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS nodes(
+    node TEXT PRIMARY KEY, state TEXT NOT NULL, instance TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS verdicts(
+    node TEXT NOT NULL, name TEXT NOT NULL, severity TEXT NOT NULL, detail TEXT NOT NULL,
+    PRIMARY KEY(node, name));
+CREATE TABLE IF NOT EXISTS checkpoints(
+    run TEXT NOT NULL, path TEXT NOT NULL, step INTEGER NOT NULL, attempt INTEGER NOT NULL,
+    status TEXT NOT NULL, signature TEXT NOT NULL, PRIMARY KEY(run, path));
+CREATE TABLE IF NOT EXISTS exports(
+    id TEXT PRIMARY KEY, run TEXT NOT NULL, destination TEXT NOT NULL, checkpoints TEXT NOT NULL,
+    state TEXT NOT NULL, reason TEXT NOT NULL DEFAULT '', manifest TEXT NOT NULL DEFAULT '');
+CREATE TABLE IF NOT EXISTS flags(name TEXT PRIMARY KEY, value TEXT NOT NULL);
+"""
