@@ -23,6 +23,8 @@ class Context:
     json: bool = False
     #: What follows a `--`: the arguments of a program, where a command takes such.
     after_dashes: tuple[str, ...] = ()
+    #: Why the command asks for what it changes.
+    reason: str | None = None
 
     def given(
         self, endpoint: str | None, name: str | None, state_dir: str | None, json: bool
@@ -32,11 +34,19 @@ class Context:
         if endpoint is None and name is None:
             self.endpoint = os.environ.get("TRAINYARD_API_URL") or None
 
+    def because(self, reason: str | None) -> None:
+        """Of a command whose calls say why; before the first of them."""
+        self.reason = reason
+
     @cached_property
     def client(self) -> Client:
         """Raises Unreachable if nothing says where the API is."""
         return Client.connect(
-            self.endpoint, self.state_dir_option, context=self.name, for_terminal=not self.json
+            self.endpoint,
+            self.state_dir_option,
+            context=self.name,
+            for_terminal=not self.json,
+            reason=self.reason,
         )
 
     @property

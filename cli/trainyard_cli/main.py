@@ -10,7 +10,7 @@ import typer
 
 from trainyard_sdk.version import version
 
-from . import examples
+from . import examples, reasons
 from .commands import completion as shells
 from .commands import job_faults
 from .commands.adoption import adopt, release
@@ -64,6 +64,8 @@ local.add_typer(users, name="user")
 add_share(runs, "run")
 add_share(clusters, "cluster")
 add_share(filesystems, "filesystem")
+add_share(arrays, "array")
+add_share(schedules, "schedule")
 clusters.command()(adopt)
 clusters.command()(release)
 runs.command()(outputs)
@@ -81,6 +83,7 @@ app.command()(doctor)
 app.command()(first_light)
 app.command()(mcp)
 app.command()(console)
+reasons.add_to(app)
 examples.add_to(app)
 
 

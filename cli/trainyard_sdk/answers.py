@@ -179,6 +179,7 @@ class ArraySummary(Answer):
     owns_cluster: bool = False
     reason: str = ""
     refused: list[int] = Field(default_factory=list)
+    shared_with: list[str] = Field(default_factory=list)
 
 
 class ArrayPage(Answer):
@@ -222,6 +223,7 @@ class ArrayView(Answer):
     owns_cluster: bool = False
     reason: str = ""
     refused: list[int] = Field(default_factory=list)
+    shared_with: list[str] = Field(default_factory=list)
 
 
 class ArrayMemberView(Answer):
@@ -296,6 +298,9 @@ class AuditEntryView(Answer):
             "run.delete-directory",
             "array.submit",
             "array.cancel",
+            "array.share",
+            "array.transfer",
+            "array.begin",
             "approval.approve",
             "approval.deny",
             "webhook.add",
@@ -308,6 +313,9 @@ class AuditEntryView(Answer):
             "schedule.pause",
             "schedule.resume",
             "schedule.delete",
+            "schedule.share",
+            "schedule.transfer",
+            "schedule.fire",
             "slack.refused",
         ]
     ]
@@ -1216,6 +1224,7 @@ class ScheduleSummary(Answer):
     name: str = ""
     next_at: datetime | None = None
     rate: str | None = None
+    shared_with: list[str] = Field(default_factory=list)
     timezone: str = ""
 
 
@@ -1405,6 +1414,7 @@ class ScheduleView(Answer):
     next_at: datetime | None = None
     next_times: list[datetime] = Field(default_factory=list)
     rate: str | None = None
+    shared_with: list[str] = Field(default_factory=list)
     timezone: str = ""
 
 

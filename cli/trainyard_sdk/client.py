@@ -37,8 +37,9 @@ _KEY = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]{0,126}[\x21-\x7e])?")
 class Client:
     """Calls of one Trainyard API. Safe to share among threads. Raises ApiProblem and Unreachable.
 
-    With `for_terminal` every text of an answer is safe to print: control codes of jobs and nodes
-    are spelt out.
+    With `reason` each call that changes something says why; one that takes a reason itself may say
+    another. With `for_terminal` every text of an answer is safe to print: control codes of jobs and
+    nodes are spelt out.
     """
 
     def __init__(
@@ -48,9 +49,11 @@ class Client:
         timeout_seconds: float = 35.0,
         transport: httpx.BaseTransport | None = None,
         for_terminal: bool = False,
+        reason: str | None = None,
     ) -> None:
         self.connection = connection
         self._for_terminal = for_terminal
+        self._why = {} if reason is None else {"trainyard-reason": _encoded(reason)}
         # The API gives up after 30 seconds, so that its answer and not our timeout ends a slow
         # call.
         timeout = httpx.Timeout(timeout_seconds, connect=5.0)
@@ -71,10 +74,11 @@ class Client:
         *,
         context: str | None = None,
         for_terminal: bool = False,
+        reason: str | None = None,
     ) -> Client:
         """As `Connection.find` finds it."""
         found = Connection.find(endpoint, state_dir, context=context)
-        return cls(found, for_terminal=for_terminal)
+        return cls(found, for_terminal=for_terminal, reason=reason)
 
     @classmethod
     def from_state_dir(cls, state_dir: str | Path) -> Client:
@@ -327,7 +331,7 @@ class Client:
     def share(
         self, kind: str, name: str, with_arns: list[str], *, reason: str | None = None
     ) -> Json:
-        """Let others change a 'run', 'cluster' or 'filesystem'; [] = only its owner again."""
+        """Let others change a 'run', 'cluster', 'filesystem', 'array' or 'schedule'; [] = none."""
         path = f"/v1/{kind}s/{_segment(name)}:share"
         return self._call("POST", path, {"reason": reason}, body={"sharedWith": with_arns})
 
@@ -600,6 +604,7 @@ class Client:
         headers = {
             **({"content-type": "application/json"} if body is not None else {}),
             **({"idempotency-key": key} if key else {}),
+            **(self._why if method != "GET" else {}),
         }
         url = self.connection.api_url + path + _query(query or {})
         return self._read(self._patiently(method, url, content, headers, repeat=repeat))
@@ -656,6 +661,12 @@ class Client:
                 f"{method} {url.split('?', maxsplit=1)[0]}: {error or type(error).__name__}",
                 hint,
             ) from error
+
+
+def _encoded(reason: str) -> str:
+    """As the header carries it. Raises InvalidInput."""
+    _check_text(reason)
+    return quote(reason, safe="")
 
 
 def _sendable(key: str | None) -> str:

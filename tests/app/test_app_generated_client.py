@@ -197,6 +197,8 @@ def many(_: Story, call: Calls) -> None:
     call("arrays.list_arrays")
     call("arrays.get_array", getattr(made, "id", "arr-x"))
     call("arrays.list_array_members", getattr(made, "id", "arr-x"))
+    call("people.share_array", getattr(made, "id", "arr-x"), body=("ShareSpec", {"sharedWith": []}))
+    call("people.transfer_array", getattr(made, "id", "arr-x"), body=("TransferSpec", {}))
     call("arrays.cancel_array", getattr(made, "id", "arr-x"))
     nightly = {"name": "nightly", "cron": "0 2 * * *", "run": spec()}
     call("schedules.create_schedule", body=("ScheduleSpec", nightly))
@@ -204,6 +206,9 @@ def many(_: Story, call: Calls) -> None:
     call("schedules.get_schedule", "nightly")
     call("schedules.pause_schedule", "nightly")
     call("schedules.resume_schedule", "nightly")
+    shared = call("people.share_schedule", "nightly", body=("ShareSpec", {"sharedWith": []}))
+    assert shared.shared_with == []
+    call("people.transfer_schedule", "nightly", body=("TransferSpec", {}))
     call("schedules.delete_schedule", "nightly")
 
 

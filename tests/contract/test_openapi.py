@@ -52,6 +52,8 @@ OPERATIONS = {
     "POST /v1/runs/{runId}:share", "POST /v1/runs/{runId}:transfer",
     "POST /v1/clusters/{clusterName}:share", "POST /v1/clusters/{clusterName}:transfer",
     "POST /v1/filesystems/{filesystemName}:share", "POST /v1/filesystems/{filesystemName}:transfer",
+    "POST /v1/arrays/{arrayId}:share", "POST /v1/arrays/{arrayId}:transfer",
+    "POST /v1/schedules/{scheduleName}:share", "POST /v1/schedules/{scheduleName}:transfer",
     "GET /v1/whoami", "GET /v1/audit",
     "POST /v1/uploads", "GET /v1/uploads/{uploadId}",
 }  # fmt: skip

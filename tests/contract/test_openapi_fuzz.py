@@ -13,7 +13,9 @@ from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 from schemathesis.core import NOT_SET
 from schemathesis.generation import GenerationMode
+from tests.support.adopted import MemoryAdoptions, foreign
 from tests.support.http_events import Answer, Client
+from tests.support.memory import World
 
 from trainyard.http.openapi import document
 
@@ -50,7 +52,8 @@ def check_documented(case: Any, answer: Answer) -> None:
     max_examples=15, deadline=None, database=None, derandomize=True, phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
-def test_no_request_breaks_the_api(case: Any, client: Client) -> None:
+def test_no_request_breaks_the_api(case: Any, client: Client, world: World) -> None:
+    world.backend.adoptions = MemoryAdoptions(foreign())
     headers = {str(name): str(value) for name, value in (case.headers or {}).items()}
     headers["content-type"] = "application/json"
     query = {str(name): value for name, value in (case.query or {}).items() if value is not None}

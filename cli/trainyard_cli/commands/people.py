@@ -24,10 +24,12 @@ from ..times import seconds
 from .meant import run_meant
 
 Json = dict[str, Any]
-Kind = Literal["run", "cluster", "filesystem"]
+Kind = Literal["run", "cluster", "filesystem", "array", "schedule"]
 #: As far back as a stack may keep its list.
 _LONGEST_SECONDS = 3650 * 86400
-Thing = Annotated[str, typer.Argument(metavar="NAME", help="a run's id, or the name")]
+Thing = Annotated[
+    str, typer.Argument(metavar="NAME", help="its name, or the id of a run or an array")
+]
 Reason = Annotated[str | None, typer.Option(help="why; the timeline or the audit list keeps it")]
 
 

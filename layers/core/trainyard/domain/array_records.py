@@ -26,6 +26,9 @@ class RunArray(Record):
     updated_at: datetime
     ended_at: datetime | None = None
     created_by: Person | None = Field(default=None, description="null: of an older version")
+    shared_with: list[str] = Field(
+        default_factory=list, description="patterns of ARNs of others who may change it"
+    )
     body_hash: str = ""
     cluster_name: str = Field(
         default="", description="that all members use; '': each has one of its own"

@@ -19,10 +19,12 @@ Act = Literal[
     "cluster.label", "run.label", "run.priority", "cluster.sharing", "node.replace", "node.reboot",
     "filesystem.create", "filesystem.export", "filesystem.delete", "filesystem.share",
     "filesystem.transfer", "run.delete-directory", "array.submit", "array.cancel",
+    "array.share", "array.transfer", "array.begin",
     "approval.approve", "approval.deny",
     "webhook.add", "webhook.rotate", "webhook.redeliver", "webhook.remove",
     "budget.set", "budget.remove",
     "schedule.create", "schedule.pause", "schedule.resume", "schedule.delete",
+    "schedule.share", "schedule.transfer", "schedule.fire",
     "slack.refused",
 ]  # fmt: skip
 

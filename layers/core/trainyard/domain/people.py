@@ -54,9 +54,9 @@ class Thing:
         if isinstance(record, Webhook):
             return cls("webhook", record.id, record.created_by)
         if isinstance(record, RunArray):
-            return cls("array", record.id, record.created_by)
+            return cls("array", record.id, record.created_by, record.shared_with)
         if isinstance(record, Schedule):
-            return cls("schedule", record.name, record.created_by)
+            return cls("schedule", record.name, record.created_by, record.shared_with)
         if isinstance(record, Run):
             return cls("run", record.id, record.created_by, record.shared_with)
         kind: Literal["cluster", "filesystem"] = (
@@ -160,11 +160,11 @@ def _too_little(person: Person, role: Role | None) -> Forbidden:
 
 def _anothers(thing: Thing, owner: Person) -> Forbidden:
     named = f"{thing.kind.capitalize()} '{thing.name}'"
-    if thing.kind in ("array", "schedule", "webhook"):
+    if thing.kind == "webhook":
         return Forbidden(
             f"{named} belongs to {owner.name} ({owner.arn}).",
-            next_step=f"Ask {owner.name} or an admin to do it; arrays, schedules and "
-            "webhooks are not shared, and not given to others.",
+            next_step=f"Ask {owner.name} or an admin to do it; webhooks are not shared, and not "
+            "given to others.",
         )
     given = f"run {{}} {thing.of_run}" if thing.of_run else f"{thing.kind} {{}} {thing.name}"
     return Forbidden(

@@ -53,6 +53,9 @@ class Schedule(Record):
     version: int = 0
     created_at: datetime
     created_by: Person | None = Field(default=None, description="null: of an older version")
+    shared_with: list[str] = Field(
+        default_factory=list, description="patterns of ARNs of others who may change it"
+    )
     updated_at: datetime
     since: datetime = Field(
         description="a time that it is due counts if it comes after this: its creation, the end of "

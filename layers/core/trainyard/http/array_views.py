@@ -22,6 +22,7 @@ class ArraySummary(View):
     status: ArrayStatus
     created_at: datetime
     created_by: Person | None = Field(description="null: of an older version")
+    shared_with: list[str] = Field(description="patterns of ARNs of others who may change it")
     updated_at: datetime
     ended_at: datetime | None
     total: int = Field(description="members in all")

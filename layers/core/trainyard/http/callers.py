@@ -1,4 +1,4 @@
-"""Who sent a request, as API Gateway says it; nothing that the caller wrote counts."""
+"""Who sent a request, as API Gateway says it; what the caller wrote is only why."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
 from trainyard.app.people.on_behalf import Caller, OnBehalf
 from trainyard.domain.errors import Forbidden
+from trainyard.http.reasons import reason_of
 from trainyard.ports import Ports
 from trainyard_contracts.people import Person, person_of
 
@@ -22,7 +23,7 @@ def asking(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> OnBehalf
 
 
 def caller_of(event: Mapping[str, Any]) -> Caller:
-    """Raises Forbidden for a request whose signer the gateway does not name."""
+    """Raises Forbidden for a request whose signer the gateway does not name, and InvalidRequest."""
     context: Mapping[str, Any] = event.get("requestContext") or {}
     http: Mapping[str, Any] = context.get("http") or {}
     return Caller(
@@ -31,6 +32,7 @@ def caller_of(event: Mapping[str, Any]) -> Caller:
         at=datetime.fromtimestamp(int(context.get("timeEpoch") or 0) / 1000, tz=timezone.utc),
         source_ip=_plain(http.get("sourceIp")),
         user_agent=_plain(http.get("userAgent")),
+        reason=reason_of(event),
     )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from typing import Any
 
 from trainyard.http import openapi_words as words
 from trainyard.http.api import Api
 from trainyard.http.problems import MEDIA_TYPE
+from trainyard.http.reasons import PARAMETER
 from trainyard.ports import Ports
 
 DESCRIPTION = (
@@ -47,8 +49,10 @@ def document() -> dict[str, Any]:
         title="Trainyard", version="1", openapi_version="3.1.0", description=DESCRIPTION
     ).model_dump(by_alias=True, exclude_none=True, mode="json")
     for path in found["paths"].values():
-        for operation in path.values():
+        for method, operation in path.items():
             operation["responses"] = _responses(operation["responses"])
+            if method != "get" and "uploads" not in operation["tags"]:
+                operation.setdefault("parameters", []).append(copy.deepcopy(PARAMETER))
             for parameter in operation.get("parameters", ()):
                 _bound(parameter["schema"])
     for name in _UNUSED:

@@ -37,6 +37,7 @@ class ScheduleSummary(View):
     status: Literal["Active", "Paused", "Deleted"]
     created_at: datetime
     created_by: Person | None = Field(description="null: of an older version")
+    shared_with: list[str] = Field(description="patterns of ARNs of others who may change it")
     updated_at: datetime
     cron: str | None
     rate: str | None

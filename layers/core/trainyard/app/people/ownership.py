@@ -12,6 +12,7 @@ from trainyard.domain.errors import (
     InvalidRequest,
     RecordUnreadable,
     RunNotFound,
+    ScheduleNotFound,
 )
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.people import Thing
@@ -22,18 +23,28 @@ from trainyard.domain.words import listed
 from trainyard.ports import Ports
 from trainyard_contracts.people import Person
 
-Owned = TypeVar("Owned", Run, Cluster, Filesystem)
+Owned = TypeVar("Owned", Run, Cluster, Filesystem, RunArray, Schedule)
 #: Machines write the same records: so often a change of ours is tried again.
 _TRIES = 8
 
 
 def load(ports: Ports, kind: str, name: str) -> Any:
-    """A run, a cluster or a filesystem. Raises the error of its kind that is not found."""
-    return _store(ports, kind).get(name)
+    """What has an owner, by its kind. Raises the error of its kind that is not found."""
+    found = _store(ports, kind).get(name)
+    if isinstance(found, Schedule) and found.status == "Deleted":
+        raise ScheduleNotFound.of(name)
+    return found
 
 
 def _store(ports: Ports, kind: str) -> Any:
-    return {"run": ports.runs, "cluster": ports.clusters, "filesystem": ports.filesystems}[kind]
+    stores = {
+        "run": ports.runs,
+        "cluster": ports.clusters,
+        "filesystem": ports.filesystems,
+        "array": ports.arrays,
+        "schedule": ports.schedules,
+    }
+    return stores[kind]
 
 
 def thing_of(
@@ -75,7 +86,7 @@ def given_to(ports: Ports, record: Owned, to: Person, *, by: Person) -> Owned:
     return after
 
 
-def _check_not_of_a_run(record: Run | Cluster | Filesystem) -> None:
+def _check_not_of_a_run(record: Run | Cluster | Filesystem | RunArray | Schedule) -> None:
     if isinstance(record, Cluster) and record.owner_run is not None:
         words = (
             f"cluster '{record.name}' belongs with its run {record.owner_run}; give or share that"

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from trainyard.app.clusters.create_cluster import create_cluster
 from trainyard.app.clusters.delete_cluster import delete_cluster
 from trainyard.app.runs.cancel_run import cancel_run
+from trainyard.app.runs.owners import tell_admins, why_not
 from trainyard.app.runs.submit_run import check_cluster, new_run, start_run
 from trainyard.app.runs.team_budgets import check_shared
 from trainyard.domain import arrays, chains, names
@@ -24,7 +25,7 @@ from trainyard_contracts.specs import ClusterRef, RunSpec
 
 #: The record is written by each member's end, perhaps by many at once.
 _TRIES = 8
-#: How the reason begins while members wait for a budget.
+#: How the reason begins while members wait for a budget, or for an owner who may submit them.
 _WAITS = "Waiting: "
 
 
@@ -62,6 +63,8 @@ def begin_members(ports: Ports, array: RunArray) -> RunArray:
     """Begin members while there is room, so many in one step."""
     if reason := _hopeless(ports, array):
         return _changed(ports, array, lambda one: arrays.rest_refused(one, reason))
+    if array.status == "Running" and array.waiting and (held := _held(ports, array)):
+        return _waiting(ports, array, held)
     new: list[int] = []
 
     def fill(one: RunArray) -> RunArray:
@@ -85,6 +88,19 @@ def _hopeless(ports: Ports, array: RunArray) -> str:
         f"{chains.named(bad)} is {bad.status}, and members were to begin after its success. "
         "Once it has succeeded, submit the array again."
     )
+
+
+def _held(ports: Ports, array: RunArray) -> str:
+    """Why no member begins until the array is somebody else's; '' where they begin."""
+    if reason := why_not(ports, array):
+        assert array.created_by is not None
+        tell_admins(ports, array, f"{array.id}/{array.created_by.id}", reason)
+    return reason
+
+
+def _waiting(ports: Ports, array: RunArray, why: str) -> RunArray:
+    reason = f"{_WAITS}{why}"[:1000]
+    return _changed(ports, array, lambda one: one.changed(reason=reason))
 
 
 def member_run(array: RunArray, index: int) -> str:
@@ -113,16 +129,21 @@ def _end_of(ports: Ports, array: RunArray, index: int) -> str | None:
 
 
 def _begin(ports: Ports, array: RunArray, index: int) -> bool:
-    """Make the member's run and start it; False where it is refused. Again changes nothing."""
+    """Make the member's run and start it; False where it is refused. Again changes nothing.
+
+    One that waits stays active without a run, which a later look makes.
+    """
+    if held := _held(ports, array):
+        _waiting(ports, array, held)
+        return True
     spec = _spec(array, index)
     try:
         if spec.cluster.name is not None:  # one of its own was looked at when the array came
             check_cluster(ports, spec)
         else:
             check_shared(ports, spec, None)
-    except BudgetUsedUp as waits:  # it stays active without a run, which a later look makes
-        reason = f"{_WAITS}{waits.detail}"[:1000]
-        _changed(ports, array, lambda one: one.changed(reason=reason))
+    except BudgetUsedUp as waits:
+        _waiting(ports, array, waits.detail)
         return True
     except TrainyardError as refused:
         if refused.retryable:
@@ -158,6 +179,8 @@ def _with_cluster(ports: Ports, array: RunArray) -> RunArray:
     """Have the cluster of all members made, until the first of them has begun."""
     made = array.spec.run.cluster
     if not array.owns_cluster or array.begun or array.status != "Running" or made.spec is None:
+        return array
+    if why_not(ports, array):
         return array
     try:
         create_cluster(

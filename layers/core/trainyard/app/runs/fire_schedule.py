@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from trainyard.app.runs.cancel_run import cancel_run
+from trainyard.app.runs.owners import tell_admins, why_not
 from trainyard.app.runs.schedules import misplaced
 from trainyard.app.runs.submit_run import submit_scheduled
 from trainyard.domain import names, schedules
@@ -53,6 +54,9 @@ def _decided(ports: Ports, schedule: Schedule, at: datetime) -> Firing:
     """What becomes of this time. It is stored before a run is made, so there is one answer."""
     going = _going(ports, [*schedule.going, *schedule.last_runs])
     after = [run.id for run in going]
+    if reason := why_not(ports, schedule):
+        tell_admins(ports, schedule, f"{schedule.key}/{at:%Y-%m-%dT%H:%M}", reason)
+        return Firing(at=at, outcome="refused", reason=reason, after=after)
     if reason := _left_out(going, schedule.spec.overlap):
         return Firing(at=at, outcome="skipped", reason=reason, after=after)
     run_ids = list(_ids(schedule, at).values())
