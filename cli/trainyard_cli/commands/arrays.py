@@ -22,8 +22,8 @@ from ..screen.output import (
     styled,
     table,
 )
+from .options import Key, Yes
 from .people import Reason
-from .runs import Key, Yes
 from .submission import prepared
 
 arrays = typer.Typer(no_args_is_help=True, help="Arrays: many runs of one spec.")
@@ -55,7 +55,9 @@ def submit(
 @arrays.command("ls")
 def list_arrays(
     typer_context: typer.Context,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="newest so many")] = 50,
+    limit: Annotated[
+        int, typer.Option(metavar="NUMBER", min=1, max=1000, help="newest so many")
+    ] = 50,
 ) -> None:
     """List arrays, newest first."""
     context = context_of(typer_context)

@@ -11,7 +11,8 @@ from trainyard_sdk.client import Json
 
 from ..context import context_of
 from ..screen.output import date, out, print_fields, print_json, print_table, styled, table
-from .people import Reason, name_of
+from ..screen.words import name_of
+from .people import Reason
 
 budgets = typer.Typer(no_args_is_help=True, help="Budgets that runs share.")
 
@@ -67,7 +68,9 @@ def _there(client: Any, name: str, given: Json) -> Json:
 @budgets.command("ls")
 def list_budgets(
     typer_context: typer.Context,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="newest so many")] = 100,
+    limit: Annotated[
+        int, typer.Option(metavar="NUMBER", min=1, max=1000, help="newest so many")
+    ] = 100,
 ) -> None:
     """List budgets, newest first."""
     context = context_of(typer_context)

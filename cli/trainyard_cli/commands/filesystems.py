@@ -26,8 +26,8 @@ from ..screen.output import (
     table,
 )
 from ..screen.waiting import Timeout, Waiting
+from .options import Yes
 from .people import Reason
-from .runs import Yes
 
 filesystems = typer.Typer(
     no_args_is_help=True, help="Filesystems that clusters share and that outlive them."

@@ -20,6 +20,7 @@ from ..screen.output import (
     styled,
     table,
 )
+from ..screen.words import name_of
 from ..times import seconds
 from .meant import run_meant
 
@@ -29,11 +30,6 @@ Kind = Literal["run", "cluster", "filesystem"]
 _LONGEST_SECONDS = 3650 * 86400
 Thing = Annotated[str, typer.Argument(metavar="NAME", help="a run's id, or the name")]
 Reason = Annotated[str | None, typer.Option(help="why; the timeline or the audit list keeps it")]
-
-
-def name_of(person: Json | None) -> str:
-    """A person in a column; a version that did not keep who it was gives none."""
-    return escape(person["name"]) if person else "-"
 
 
 def whoami(typer_context: typer.Context) -> None:
@@ -70,7 +66,9 @@ def audit(
     subject: Annotated[
         str | None, typer.Option(help="kind/name, such as cluster/shared-cpu")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="newest so many")] = 50,
+    limit: Annotated[
+        int, typer.Option(metavar="NUMBER", min=1, max=10_000, help="newest so many")
+    ] = 50,
 ) -> None:
     """Who changed what, when, from where and why; newest first."""
     context = context_of(typer_context)

@@ -21,8 +21,8 @@ from ..screen.output import (
     styled,
     table,
 )
+from .options import Yes
 from .people import Reason
-from .runs import Yes
 from .submission import prepared
 
 schedules = typer.Typer(

@@ -11,7 +11,8 @@ from trainyard_sdk.client import Json
 
 from ..context import context_of
 from ..screen.output import ago, date, out, print_fields, print_json, print_table, styled, table
-from .people import Reason, name_of
+from ..screen.words import name_of
+from .people import Reason
 
 webhooks = typer.Typer(no_args_is_help=True, help="Webhooks: addresses that are sent events.")
 
@@ -40,7 +41,9 @@ def add(
 @webhooks.command("ls")
 def list_webhooks(
     typer_context: typer.Context,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="newest so many")] = 50,
+    limit: Annotated[
+        int, typer.Option(metavar="NUMBER", min=1, max=1000, help="newest so many")
+    ] = 50,
 ) -> None:
     """List webhooks, newest first."""
     context = context_of(typer_context)

@@ -55,7 +55,7 @@ def test_waiting_for_a_cluster_ends_with_it(
     spec: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("trainyard_cli.commands.clusters.POLL_SECONDS", 0.01)
+    monkeypatch.setattr("trainyard_cli.commands.cluster_waiting.POLL_SECONDS", 0.01)
     api.answers |= {
         "POST /v1/clusters": (202, {**CLUSTER, "status": "Pending"}),
         "GET /v1/clusters/mine-abc": [
@@ -89,7 +89,7 @@ def test_a_person_is_asked_before_a_node_with_a_job_is_rebooted(
         f"GET {path}": (200, {"nodes": [{**NODE, "scheduler": "allocated"}]}),
         f"POST {path}/i-1:reboot": (200, {"successful": ["i-1"], "failed": {}}),
     }
-    monkeypatch.setattr("trainyard_cli.commands.clusters.may_ask", lambda: True)
+    monkeypatch.setattr("trainyard_cli.commands.node_meant.may_ask", lambda: True)
     monkeypatch.setattr("trainyard_cli.screen.output.may_ask", lambda: True)
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
     code, _, err = trainyard("node", "reboot", "mine-abc", "i-1")
@@ -122,7 +122,7 @@ def test_an_update_names_its_cluster_by_the_spec_and_waits_for_its_end(
     file: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("trainyard_cli.commands.clusters.POLL_SECONDS", 0.01)
+    monkeypatch.setattr("trainyard_cli.commands.cluster_waiting.POLL_SECONDS", 0.01)
     undone = changing(state="rolled-back", endedAt=T, reason="Queue2: no such subnet")
     api.answers |= {
         "PUT /v1/clusters/mine-abc": (202, changing()),
