@@ -10,7 +10,8 @@ from rich.markup import escape
 from trainyard_sdk.client import Json
 
 from ..context import context_of
-from ..screen.output import ago, date, out, print_fields, print_json, print_table, styled, table
+from ..screen.fitting import print_fitting
+from ..screen.output import ago, date, out, print_fields, print_json, styled
 from ..screen.words import name_of
 from .people import Reason
 
@@ -48,7 +49,7 @@ def list_approvals(
     ]
     if rows:
         heads = ["approval", "state", "of", "asked by", "at most", "approved", "age"]
-        print_table(table(heads, rows))
+        print_fitting(heads, rows, ["age", "asked by", "of", "at most"])
     else:
         out.print("Nothing waits for people, and nothing did.")
 

@@ -11,6 +11,7 @@ from trainyard_sdk.client import Json
 from trainyard_sdk.spec_files import read_spec
 
 from ..context import context_of
+from ..screen.fitting import print_fitting
 from ..screen.output import (
     ago,
     confirmed,
@@ -18,9 +19,7 @@ from ..screen.output import (
     out,
     print_fields,
     print_json,
-    print_table,
     styled,
-    table,
 )
 from .options import Key, Yes
 from .people import Reason
@@ -79,7 +78,7 @@ def list_arrays(
     ]
     if rows:
         heads = ["array", "name", "status", "succeeded", "active", "age", "reason"]
-        print_table(table(heads, rows))
+        print_fitting(heads, rows, ["reason", "age", "active", "succeeded", "name"])
     else:
         out.print("No arrays yet. Start one: trainyard array submit FILE")
 
@@ -130,4 +129,6 @@ def _print(found: Json, members: list[Json]) -> None:
         )
         for one in members
     ]
-    print_table(table(["member", "parameters", "run", "status", "reason"], rows))
+    heads = ["member", "parameters", "run", "status", "reason"]
+    if rows:
+        print_fitting(heads, rows, ["reason", "parameters"])

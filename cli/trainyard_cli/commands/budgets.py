@@ -10,7 +10,8 @@ from rich.markup import escape
 from trainyard_sdk.client import Json
 
 from ..context import context_of
-from ..screen.output import date, out, print_fields, print_json, print_table, styled, table
+from ..screen.fitting import print_fitting
+from ..screen.output import date, out, print_fields, print_json, styled
 from ..screen.words import name_of
 from .people import Reason
 
@@ -92,7 +93,7 @@ def list_budgets(
     ]
     if rows:
         columns = ["budget", "of", "period", "status", "USD spent", "forecast", "stops"]
-        print_table(table(columns, rows))
+        print_fitting(columns, rows, ["forecast", "period", "stops", "of"])
     else:
         out.print("There is no budget.")
 

@@ -9,7 +9,8 @@ from trainyard_sdk.client import Json
 
 from ..cluster_groups import groups_listed, nodes_of
 from ..context import context_of
-from ..screen.output import ago, out, print_json, print_table, styled, table
+from ..screen.fitting import print_fitting
+from ..screen.output import ago, out, print_json, styled
 from ..screen.words import labels_text, name_of
 from . import filters
 
@@ -43,7 +44,9 @@ def list_clusters(
     elif found:
         columns = ["cluster", "owner", "status", "made for", "nodes", "age"]
         rows = [_cluster_row(cluster, show_labels=show_labels) for cluster in found]
-        print_table(table([*columns, *(["labels"] if show_labels else [])], rows))
+        more = ["labels"] if show_labels else []
+        below = [*more, "made for", "owner", "age", "nodes"]
+        print_fitting([*columns, *more], rows, below)
     elif any(asked.values()):
         out.print("No cluster is like that. All of them: trainyard cluster ls")
     else:

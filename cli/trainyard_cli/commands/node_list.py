@@ -8,8 +8,12 @@ from rich.markup import escape
 from trainyard_sdk.client import Json
 
 from ..context import context_of
-from ..screen.output import bytes_text, out, print_json, print_table, scheduler_word, styled, table
+from ..screen.fitting import print_fitting
+from ..screen.output import bytes_text, out, print_json, scheduler_word, styled
 from .cluster_waiting import ClusterName
+
+#: These have room below their node, the first one first.
+_BELOW = ("memory", "CPU", "Slurm", "agent", "role", "group", "state", "type")
 
 
 def list_nodes(typer_context: typer.Context, cluster: ClusterName) -> None:
@@ -32,7 +36,7 @@ def list_nodes(typer_context: typer.Context, cluster: ClusterName) -> None:
         "memory",
     ]
     if found:
-        print_table(table(columns, [_node_row(node) for node in found]))
+        print_fitting(columns, [_node_row(node) for node in found], _BELOW)
     else:
         out.print("No nodes.")
 

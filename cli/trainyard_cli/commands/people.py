@@ -10,15 +10,14 @@ import typer
 from rich.markup import escape
 
 from ..context import context_of
+from ..screen.fitting import print_fitting
 from ..screen.output import (
     ago,
     confirmed,
     out,
     print_fields,
     print_json,
-    print_table,
     styled,
-    table,
 )
 from ..screen.words import name_of
 from ..times import seconds
@@ -28,6 +27,7 @@ Json = dict[str, Any]
 Kind = Literal["run", "cluster", "filesystem"]
 #: As far back as a stack may keep its list.
 _LONGEST_SECONDS = 3650 * 86400
+_AUDIT = ("ago", "who", "what", "of", "outcome", "from", "why")
 Thing = Annotated[str, typer.Argument(metavar="NAME", help="a run's id, or the name")]
 Reason = Annotated[str | None, typer.Option(help="why; the timeline or the audit list keeps it")]
 
@@ -83,22 +83,22 @@ def audit(
     if context.json:
         print_json({"entries": found})
         return
-    rows = [
-        (
-            ago(one["at"]),
-            name_of(one["who"]) if one["who"] else "Trainyard",
-            one["what"],
-            escape(one["subject"]),
-            styled(one["outcome"]),
-            escape(one.get("sourceIp") or "-"),
-            escape(one["reason"] or one["detail"] or ""),
-        )
-        for one in found
-    ]
-    if rows:
-        print_table(table(["ago", "who", "what", "of", "outcome", "from", "why"], rows))
+    if found:
+        print_fitting(_AUDIT, list(map(_audit_row, found)), ["why", "from", "who", "outcome"])
     else:
         out.print("Nothing was changed in that time.")
+
+
+def _audit_row(one: Json) -> tuple[str, ...]:
+    return (
+        ago(one["at"]),
+        name_of(one["who"]) if one["who"] else "Trainyard",
+        one["what"],
+        escape(one["subject"]),
+        styled(one["outcome"]),
+        escape(one.get("sourceIp") or "-"),
+        escape(one["reason"] or one["detail"] or ""),
+    )
 
 
 def add_share(group: typer.Typer, kind: Kind) -> None:

@@ -10,6 +10,7 @@ from rich.markup import escape
 from trainyard_sdk.client import Json
 
 from ..context import context_of
+from ..screen.fitting import print_fitting
 from ..screen.output import ago, date, out, print_fields, print_json, print_table, styled, table
 from ..screen.words import name_of
 from .people import Reason
@@ -63,7 +64,8 @@ def list_webhooks(
         for one in found
     ]
     if rows:
-        print_table(table(["webhook", "status", "url", "types", "added by", "age"], rows))
+        heads = ["webhook", "status", "url", "types", "added by", "age"]
+        print_fitting(heads, rows, ["types", "added by", "age", "url"])
     else:
         out.print("There is no webhook.")
 
