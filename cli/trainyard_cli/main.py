@@ -25,7 +25,8 @@ from .commands.contexts import contexts
 from .commands.costs import cluster_cost, cost, costs
 from .commands.data import data
 from .commands.filesystems import filesystems
-from .commands.local import faults, local
+from .commands.local import local
+from .commands.local_faults import faults
 from .commands.local_people import users
 from .commands.mcp import mcp
 from .commands.people import add_share, audit, whoami

@@ -95,6 +95,13 @@ def read_spec(path: str, kind: Kind | None = None) -> dict[str, Any]:
 def spec_in(text: str, path: str, kind: Kind | None = None) -> dict[str, Any]:
     """The spec in the text; messages name the path. Raises InvalidInput."""
     document = _parsed(text, path)
+    _check_values(document, path)
+    _check_kind(document, path, kind)
+    return document
+
+
+def _check_values(document: dict[str, Any], path: str) -> None:
+    """What JSON and the API cannot take. Raises InvalidInput."""
     if _written_out(document, {}) > MOST_VALUES:
         raise InvalidInput(
             "The spec is too large",
@@ -115,6 +122,10 @@ def spec_in(text: str, path: str, kind: Kind | None = None) -> dict[str, Any]:
             f"{path}: {field}: must be a finite number, not .nan or .inf",
             "Give a number, or leave the field out",
         )
+
+
+def _check_kind(document: dict[str, Any], path: str, kind: Kind | None) -> None:
+    """What is plainly a spec of another kind. Raises InvalidInput."""
     # The other kind's file is a common slip, and its fields would be refused one by one.
     of_a_cluster = bool({"instanceGroups", "queues"} & set(document))
     if kind == "run" and of_a_cluster and "job" not in document:
@@ -138,7 +149,6 @@ def spec_in(text: str, path: str, kind: Kind | None = None) -> dict[str, Any]:
         raise InvalidInput(
             "This is a run's spec, not a cluster's", path, f"trainyard run submit {path}"
         )
-    return document
 
 
 def read_chain(path: str) -> list[Any]:

@@ -29,6 +29,7 @@ from tests.support.repository import ROOT
 from trainyard.http import metrics_views
 from trainyard_cli.console.server import Console
 from trainyard_sdk.connection import Connection
+from trainyard_sdk.progress import bytes_text
 
 AXE = ROOT / "build/axe/axe.min.js"
 PICTURES = ROOT / "build/console"
@@ -462,6 +463,15 @@ def test_who_approves_sees_the_buttons_in_a_narrow_window(console: Opened) -> No
     page = console.at("/approvals")
     for verb in ("Approve", "Deny"):
         expect(page.get_by_role("button", name=f"{verb} run/{RUN}")).to_be_in_viewport(ratio=1)
+
+
+def test_sizes_are_written_as_the_command_line_writes_them(console: Opened) -> None:
+    sizes = [0, 1, 1023, 1024, 1536, 10**6, 2**20, 2**30 - 1, 2**30, 5 * 2**40, 3 * 2**50]
+    page = console.at("/runs")
+    written = page.evaluate(
+        "(sizes) => import('/static/format.js').then((m) => sizes.map(m.bytes))", sizes
+    )
+    assert written == [bytes_text(size) for size in sizes]
 
 
 def test_a_line_goes_on_where_only_another_run_has_a_value(console: Opened) -> None:

@@ -13,47 +13,53 @@ from trainyard_sdk.spec_files import read_spec
 
 from ..context import context_of
 from ..problems import FAILED
+from ..screen.cluster_page import print_cluster
 from ..screen.output import confirmed, err, out, print_fields, print_json
 from ..screen.waiting import Timeout
-from .clusters import Name, print_cluster, wait_for
+from .cluster_waiting import ClusterName, wait_for
+from .options import Yes
 from .people import Reason
-from .runs import Yes
 
 ENDS = ("Ready", "Failed", "Released", "Releasing")
 
 
+Theirs = Annotated[str, typer.Argument(metavar="CLUSTER", help="name or ARN of the cluster at AWS")]
+File = Annotated[
+    str | None,
+    typer.Option(
+        "--file", "-f", help="an AdoptSpec in YAML or JSON with more than the options say"
+    ),
+]
+SharedDir = Annotated[str | None, typer.Option(help="a directory that every node has mounted")]
+ControllerGroup = Annotated[
+    str | None, typer.Option(help="the group of Slurm's controller, if AWS does not say it")
+]
+Partitions = Annotated[
+    list[str] | None,
+    typer.Option(metavar="GROUP=PARTITION", help="of a worker group, if AWS does not say it"),
+]
+ReplaceNodes = Annotated[
+    bool, typer.Option("--replace-nodes", help="Trainyard may replace and reboot its nodes")
+]
+PolicyOnly = Annotated[
+    bool,
+    typer.Option(
+        "--dryrun", "--dry-run", help="print the policy that its nodes' role needs; do nothing"
+    ),
+]
+
+
 def adopt(
     typer_context: typer.Context,
-    cluster: Annotated[
-        str, typer.Argument(metavar="CLUSTER", help="name or ARN of the cluster at AWS")
-    ],
-    file: Annotated[
-        str | None,
-        typer.Option(
-            "--file", "-f", help="an AdoptSpec in YAML or JSON with more than the options say"
-        ),
-    ] = None,
-    shared_dir: Annotated[
-        str | None, typer.Option(help="a directory that every node has mounted")
-    ] = None,
-    controller_group: Annotated[
-        str | None, typer.Option(help="the group of Slurm's controller, if AWS does not say it")
-    ] = None,
-    partition: Annotated[
-        list[str] | None,
-        typer.Option(metavar="GROUP=PARTITION", help="of a worker group, if AWS does not say it"),
-    ] = None,
-    replace_nodes: Annotated[
-        bool, typer.Option("--replace-nodes", help="Trainyard may replace and reboot its nodes")
-    ] = False,
+    cluster: Theirs,
+    file: File = None,
+    shared_dir: SharedDir = None,
+    controller_group: ControllerGroup = None,
+    partition: Partitions = None,
+    replace_nodes: ReplaceNodes = False,
     wait: Annotated[bool, typer.Option("--wait", "-w", help="until it is ready")] = False,
     timeout: Timeout = None,
-    dryrun: Annotated[
-        bool,
-        typer.Option(
-            "--dryrun", "--dry-run", help="print the policy that its nodes' role needs; do nothing"
-        ),
-    ] = False,
+    dryrun: PolicyOnly = False,
 ) -> None:
     """Let Trainyard run jobs on a HyperPod cluster that others made."""
     context = context_of(typer_context)
@@ -70,10 +76,9 @@ def adopt(
         return
     found = context.client.adopt_cluster(spec)
     if wait:
-        name = found["name"]
         ended = lambda now: now is None or now["status"] in ENDS  # noqa: E731
-        found = wait_for(context, name, ended, timeout) or found
-    print_cluster(context, found)
+        found = wait_for(context, found["name"], ended, timeout) or found
+    print_cluster(found, as_json=context.json)
     if found["status"] != "Ready" and wait:
         raise typer.Exit(FAILED)
     if not wait:
@@ -82,7 +87,7 @@ def adopt(
 
 def release(
     typer_context: typer.Context,
-    cluster: Name,
+    cluster: ClusterName,
     wait: Annotated[bool, typer.Option("--wait", "-w", help="until nothing is left")] = False,
     timeout: Timeout = None,
     force: Annotated[
@@ -102,7 +107,7 @@ def release(
         done = lambda now: now is None or now["status"] == "Released"  # noqa: E731
         found = wait_for(context, cluster, done, timeout) or {**found, "status": "Released"}
     if context.json or found["status"] == "Released":
-        print_cluster(context, found)
+        print_cluster(found, as_json=context.json)
         return
     out.print(f"Releasing {escape(cluster)}.")
     err.print(f"Follow it with: trainyard cluster show {escape(cluster)}")

@@ -10,8 +10,10 @@ from rich.markup import escape
 from trainyard_sdk.client import Json
 
 from ..context import context_of
-from ..screen.output import ago, date, out, print_fields, print_json, print_table, styled, table
-from .people import Reason, name_of
+from ..screen.fitting import print_fitting
+from ..screen.output import ago, date, out, print_fields, print_json, styled
+from ..screen.words import name_of
+from .people import Reason
 
 approvals = typer.Typer(no_args_is_help=True, help="Approvals: runs that wait for people.")
 
@@ -23,7 +25,9 @@ State = Literal["pending", "approved", "denied", "expired", "used", "withdrawn"]
 def list_approvals(
     typer_context: typer.Context,
     state: Annotated[State | None, typer.Option(help="only these, such as pending")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="newest so many")] = 50,
+    limit: Annotated[
+        int, typer.Option(metavar="NUMBER", min=1, max=1000, help="newest so many")
+    ] = 50,
 ) -> None:
     """List approvals, newest first."""
     context = context_of(typer_context)
@@ -45,7 +49,7 @@ def list_approvals(
     ]
     if rows:
         heads = ["approval", "state", "of", "asked by", "at most", "approved", "age"]
-        print_table(table(heads, rows))
+        print_fitting(heads, rows, ["age", "asked by", "of", "at most"])
     else:
         out.print("Nothing waits for people, and nothing did.")
 

@@ -11,6 +11,7 @@ from trainyard_sdk.client import Json
 from trainyard_sdk.spec_files import read_spec
 
 from ..context import context_of
+from ..screen.fitting import print_fitting
 from ..screen.output import (
     ago,
     confirmed,
@@ -18,12 +19,10 @@ from ..screen.output import (
     out,
     print_fields,
     print_json,
-    print_table,
     styled,
-    table,
 )
+from .options import Key, Yes
 from .people import Reason
-from .runs import Key, Yes
 from .submission import prepared
 
 arrays = typer.Typer(no_args_is_help=True, help="Arrays: many runs of one spec.")
@@ -55,7 +54,9 @@ def submit(
 @arrays.command("ls")
 def list_arrays(
     typer_context: typer.Context,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="newest so many")] = 50,
+    limit: Annotated[
+        int, typer.Option(metavar="NUMBER", min=1, max=1000, help="newest so many")
+    ] = 50,
 ) -> None:
     """List arrays, newest first."""
     context = context_of(typer_context)
@@ -77,7 +78,7 @@ def list_arrays(
     ]
     if rows:
         heads = ["array", "name", "status", "succeeded", "active", "age", "reason"]
-        print_table(table(heads, rows))
+        print_fitting(heads, rows, ["reason", "age", "active", "succeeded", "name"])
     else:
         out.print("No arrays yet. Start one: trainyard array submit FILE")
 
@@ -128,4 +129,6 @@ def _print(found: Json, members: list[Json]) -> None:
         )
         for one in members
     ]
-    print_table(table(["member", "parameters", "run", "status", "reason"], rows))
+    heads = ["member", "parameters", "run", "status", "reason"]
+    if rows:
+        print_fitting(heads, rows, ["reason", "parameters"])

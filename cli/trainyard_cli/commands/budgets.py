@@ -10,8 +10,10 @@ from rich.markup import escape
 from trainyard_sdk.client import Json
 
 from ..context import context_of
-from ..screen.output import date, out, print_fields, print_json, print_table, styled, table
-from .people import Reason, name_of
+from ..screen.fitting import print_fitting
+from ..screen.output import date, out, print_fields, print_json, styled
+from ..screen.words import name_of
+from .people import Reason
 
 budgets = typer.Typer(no_args_is_help=True, help="Budgets that runs share.")
 
@@ -67,7 +69,9 @@ def _there(client: Any, name: str, given: Json) -> Json:
 @budgets.command("ls")
 def list_budgets(
     typer_context: typer.Context,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="newest so many")] = 100,
+    limit: Annotated[
+        int, typer.Option(metavar="NUMBER", min=1, max=1000, help="newest so many")
+    ] = 100,
 ) -> None:
     """List budgets, newest first."""
     context = context_of(typer_context)
@@ -89,7 +93,7 @@ def list_budgets(
     ]
     if rows:
         columns = ["budget", "of", "period", "status", "USD spent", "forecast", "stops"]
-        print_table(table(columns, rows))
+        print_fitting(columns, rows, ["forecast", "period", "stops", "of"])
     else:
         out.print("There is no budget.")
 

@@ -13,7 +13,7 @@ from trainyard_sdk.spec_files import read_chain
 from ..chains import alone, ordered, with_ids
 from ..context import Context, context_of
 from ..screen.output import err, out, print_json
-from .runs import Key
+from .options import Key
 from .submission import prepared
 
 chains = typer.Typer(no_args_is_help=True, help="Chains: runs that begin after each other.")

@@ -14,7 +14,8 @@ from ..screen.output import out
 def console(
     typer_context: typer.Context,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="of 127.0.0.1; 0: any that is free")
+        int,
+        typer.Option(metavar="PORT", min=0, max=65535, help="of 127.0.0.1; 0: any that is free"),
     ] = 0,
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="open the link in the browser")

@@ -13,6 +13,7 @@ from rich.markup import escape
 from trainyard_sdk.client import Json
 
 from ..context import context_of
+from ..screen.fitting import print_fitting
 from ..screen.output import date, out, print_fields, print_json, print_table, seconds_text, table
 from . import filters
 from .meant import RunGiven, run_meant
@@ -129,7 +130,7 @@ def costs(
             ]
             for one in found["totals"]
         ]
-        print_table(table([escape(by), "runs", "cost", "of it useful"], rows))
+        print_fitting([by, "runs", "cost", "of it useful"], rows, [by, "of it useful"])
     if found["leftOut"]:
         typer.echo("There are more runs than these; ask for less with --since.", err=True)
 

@@ -55,19 +55,16 @@ def upload(
     except KeyboardInterrupt:
         err.print("\nStopped. The same command sends only the rest.")
         raise typer.Exit(DETACHED) from None
-    found = packed.scan
     if context.json:
-        print_json(
-            {
-                "name": name,
-                "id": packed.id,
-                "files": len(found.files),
-                "bytes": found.bytes,
-                "sentPacks": sent,
-                "skipped": found.skipped,
-            }
-        )
-        return
+        found = packed.scan
+        document = {"name": name, "id": packed.id, "files": len(found.files), "bytes": found.bytes}
+        print_json({**document, "sentPacks": sent, "skipped": found.skipped})
+    else:
+        _print_upload(directory, name, packed, sent)
+
+
+def _print_upload(directory: Path, name: str, packed: Packed, sent: int) -> None:
+    found = packed.scan
     out.print(name, markup=False)
     err.print(
         f"Uploaded {escape(plain(str(directory)))}: {counted(len(found.files), 'file')}, "

@@ -13,6 +13,7 @@ from trainyard_sdk.spec_files import read_spec
 
 from ..context import Context, context_of
 from ..problems import FAILED
+from ..screen.fitting import print_fitting
 from ..screen.output import (
     ago,
     bytes_text,
@@ -21,13 +22,11 @@ from ..screen.output import (
     out,
     print_fields,
     print_json,
-    print_table,
     styled,
-    table,
 )
 from ..screen.waiting import Timeout, Waiting
+from .options import Yes
 from .people import Reason
-from .runs import Yes
 
 filesystems = typer.Typer(
     no_args_is_help=True, help="Filesystems that clusters share and that outlive them."
@@ -84,7 +83,8 @@ def listing(typer_context: typer.Context) -> None:
         for one in found
     ]
     if rows:
-        print_table(table(["filesystem", "status", "size", "zone", "exported", "age"], rows))
+        heads = ["filesystem", "status", "size", "zone", "exported", "age"]
+        print_fitting(heads, rows, ["age", "zone", "exported", "size"])
     else:
         out.print("No filesystems. Make one: trainyard filesystem create FILE")
 

@@ -43,7 +43,7 @@ By = Annotated[
 Order = Annotated[
     Literal["newest", "oldest"], typer.Option(help="which comes first, by the time of creation")
 ]
-Limit = Annotated[int, typer.Option(min=1, max=10_000, help="at most so many")]
+Limit = Annotated[int, typer.Option(metavar="NUMBER", min=1, max=10_000, help="at most so many")]
 Output = Annotated[
     Literal["table", "json", "id"],
     typer.Option("--output", "-o", help="id: nothing but ids or names, one a line"),

@@ -16,7 +16,8 @@ Job = Annotated[str, typer.Argument(metavar="JOB", help="name of the training jo
 Host = Annotated[str | None, typer.Option(help="as algo-1; default: the job's last one")]
 InstanceType = Annotated[str, typer.Argument(metavar="TYPE", help="as ml.c5.xlarge")]
 Seconds = Annotated[
-    float | None, typer.Option(min=0.1, help="pass by itself after so long; default: stay")
+    float | None,
+    typer.Option(metavar="SECONDS", min=0.1, help="pass by itself after so long; default: stay"),
 ]
 
 

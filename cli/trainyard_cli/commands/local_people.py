@@ -11,7 +11,7 @@ from trainyard_sdk.connection import LOCAL_USER
 
 from ..context import context_of
 from ..screen.output import err, out, print_json, print_table, table
-from .local import loaded, said
+from .local_control import loaded, said
 
 users = typer.Typer(
     no_args_is_help=True, help="People of the local cloud: users of its IAM, who sign their calls."

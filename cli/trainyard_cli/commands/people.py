@@ -10,16 +10,16 @@ import typer
 from rich.markup import escape
 
 from ..context import context_of
+from ..screen.fitting import print_fitting
 from ..screen.output import (
     ago,
     confirmed,
     out,
     print_fields,
     print_json,
-    print_table,
     styled,
-    table,
 )
+from ..screen.words import name_of
 from ..times import seconds
 from .meant import run_meant
 
@@ -27,15 +27,11 @@ Json = dict[str, Any]
 Kind = Literal["run", "cluster", "filesystem", "array", "schedule"]
 #: As far back as a stack may keep its list.
 _LONGEST_SECONDS = 3650 * 86400
+_AUDIT = ("ago", "who", "what", "of", "outcome", "from", "why")
 Thing = Annotated[
     str, typer.Argument(metavar="NAME", help="its name, or the id of a run or an array")
 ]
 Reason = Annotated[str | None, typer.Option(help="why; the timeline or the audit list keeps it")]
-
-
-def name_of(person: Json | None) -> str:
-    """A person in a column; a version that did not keep who it was gives none."""
-    return escape(person["name"]) if person else "-"
 
 
 def whoami(typer_context: typer.Context) -> None:
@@ -72,7 +68,9 @@ def audit(
     subject: Annotated[
         str | None, typer.Option(help="kind/name, such as cluster/shared-cpu")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="newest so many")] = 50,
+    limit: Annotated[
+        int, typer.Option(metavar="NUMBER", min=1, max=10_000, help="newest so many")
+    ] = 50,
 ) -> None:
     """Who changed what, when, from where and why; newest first."""
     context = context_of(typer_context)
@@ -87,22 +85,22 @@ def audit(
     if context.json:
         print_json({"entries": found})
         return
-    rows = [
-        (
-            ago(one["at"]),
-            name_of(one["who"]) if one["who"] else "Trainyard",
-            one["what"],
-            escape(one["subject"]),
-            styled(one["outcome"]),
-            escape(one.get("sourceIp") or "-"),
-            escape(one["reason"] or one["detail"] or ""),
-        )
-        for one in found
-    ]
-    if rows:
-        print_table(table(["ago", "who", "what", "of", "outcome", "from", "why"], rows))
+    if found:
+        print_fitting(_AUDIT, list(map(_audit_row, found)), ["why", "from", "who", "outcome"])
     else:
         out.print("Nothing was changed in that time.")
+
+
+def _audit_row(one: Json) -> tuple[str, ...]:
+    return (
+        ago(one["at"]),
+        name_of(one["who"]) if one["who"] else "Trainyard",
+        one["what"],
+        escape(one["subject"]),
+        styled(one["outcome"]),
+        escape(one.get("sourceIp") or "-"),
+        escape(one["reason"] or one["detail"] or ""),
+    )
 
 
 def add_share(group: typer.Typer, kind: Kind) -> None:

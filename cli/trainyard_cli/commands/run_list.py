@@ -11,10 +11,9 @@ from trainyard_sdk.client import Json
 
 from ..context import context_of
 from ..screen.output import ago, out, print_json, print_table, print_with_reasons, styled, table
-from ..screen.words import labels_text
+from ..screen.words import labels_text, name_of
 from . import filters
 from .meant import RunGiven, run_meant
-from .people import name_of
 
 #: Columns that owner and reason need beside the others; on less they go into lines of their own.
 _BESIDE_COLUMNS = 50

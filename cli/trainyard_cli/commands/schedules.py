@@ -12,17 +12,16 @@ from trainyard_sdk.spec_files import read_spec
 
 from ..chains import ordered
 from ..context import Context, context_of
+from ..screen.fitting import print_fitting
 from ..screen.output import (
     confirmed,
     out,
     print_fields,
     print_json,
-    print_table,
     styled,
-    table,
 )
+from .options import Yes
 from .people import Reason
-from .runs import Yes
 from .submission import prepared
 
 schedules = typer.Typer(
@@ -75,7 +74,8 @@ def list_schedules(typer_context: typer.Context) -> None:
         for one in found
     ]
     if rows:
-        print_table(table(["schedule", "status", "when", "next", "last"], rows))
+        heads = ["schedule", "status", "when", "next", "last"]
+        print_fitting(heads, rows, ["last", "when", "next"])
     else:
         out.print("No schedules yet. Add one: trainyard schedule add FILE")
 
@@ -139,8 +139,8 @@ def _print(context: Context, found: Json) -> None:
         }
     )
     rows = [
-        (one["at"], one["outcome"], "\n".join(_runs(one)) or "-", escape(one["reason"]))
+        (one["at"], one["outcome"], ", ".join(_runs(one)) or "-", escape(one["reason"]))
         for one in found["firings"]
     ]
     if rows:
-        print_table(table(["due", "outcome", "run", "reason"], rows))
+        print_fitting(["due", "outcome", "run", "reason"], rows, ["reason", "run"])

@@ -14,6 +14,7 @@ from ..problems import CliError, Conflict
 from ..screen.output import err, out, print_json
 
 if TYPE_CHECKING:
+    from ..first_spec.look import Found
     from ..first_spec.text import Cluster
 
 FILE = Path("trainyard.yaml")
@@ -39,16 +40,7 @@ def init(
     directory = to.absolute().parent
     found = look(directory, script)
     cluster = _cluster(context)
-    text = spec_text(plain_name(directory.name), found, cluster)
-    try:
-        with open(to, "x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise _there(to) from None
-    except OSError as error:
-        raise CliError(
-            "The spec cannot be written", f"{to}: {error.strerror}", "Give another place with --to"
-        ) from error
+    _write(to, spec_text(plain_name(directory.name), found, cluster))
     if context.json:
         print_json(
             {
@@ -59,28 +51,43 @@ def init(
                 "checkpoints": found.checkpoints,
             }
         )
-        return
+    else:
+        _print_found(to, found, cluster)
+
+
+def _write(to: Path, text: str) -> None:
+    """Raises Conflict and CliError."""
+    try:
+        with open(to, "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise _there(to) from None
+    except OSError as error:
+        raise CliError(
+            "The spec cannot be written", f"{to}: {error.strerror}", "Give another place with --to"
+        ) from error
+
+
+def _print_found(to: Path, found: Found, cluster: Cluster) -> None:
+    file = escape(str(to))
     out.print(str(to), markup=False, soft_wrap=True)
-    err.print(
+    said = [
         f"It runs {escape(found.script)}: {escape(found.because)}. "
-        f"For another program change job.script in {escape(str(to))}.",
-        soft_wrap=True,
-    )
+        f"For another program change job.script in {file}."
+    ]
     if cluster.name is not None:
-        err.print(
+        said.append(
             f"It uses cluster '{escape(cluster.name)}', which exists; for another one change "
-            f"'cluster' in {escape(str(to))}.",
-            soft_wrap=True,
+            f"'cluster' in {file}."
         )
     if found.checkpoints:
-        err.print(
+        said.append(
             f"It seems to save {escape(', '.join(found.checkpoints))}: see checkpoint.watch in "
-            f"{escape(str(to))}.",
-            soft_wrap=True,
+            f"{file}."
         )
-    for line in found.left_out:
-        err.print(f"[yellow]warning[/] not taken over: {escape(line)}", soft_wrap=True)
-    err.print(f"Next: trainyard run submit {escape(str(to))} --watch", soft_wrap=True)
+    said += [f"[yellow]warning[/] not taken over: {escape(line)}" for line in found.left_out]
+    for line in [*said, f"Next: trainyard run submit {file} --watch"]:
+        err.print(line, soft_wrap=True)
 
 
 def _there(to: Path) -> Conflict:

@@ -10,8 +10,10 @@ from rich.markup import escape
 from trainyard_sdk.client import Json
 
 from ..context import context_of
+from ..screen.fitting import print_fitting
 from ..screen.output import ago, date, out, print_fields, print_json, print_table, styled, table
-from .people import Reason, name_of
+from ..screen.words import name_of
+from .people import Reason
 
 webhooks = typer.Typer(no_args_is_help=True, help="Webhooks: addresses that are sent events.")
 
@@ -40,7 +42,9 @@ def add(
 @webhooks.command("ls")
 def list_webhooks(
     typer_context: typer.Context,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="newest so many")] = 50,
+    limit: Annotated[
+        int, typer.Option(metavar="NUMBER", min=1, max=1000, help="newest so many")
+    ] = 50,
 ) -> None:
     """List webhooks, newest first."""
     context = context_of(typer_context)
@@ -60,7 +64,8 @@ def list_webhooks(
         for one in found
     ]
     if rows:
-        print_table(table(["webhook", "status", "url", "types", "added by", "age"], rows))
+        heads = ["webhook", "status", "url", "types", "added by", "age"]
+        print_fitting(heads, rows, ["types", "added by", "age", "url"])
     else:
         out.print("There is no webhook.")
 

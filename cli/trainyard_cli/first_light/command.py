@@ -53,7 +53,8 @@ Spec = Annotated[
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="pay without being asked")]
 MaxUsd = Annotated[
-    float | None, typer.Option(min=0, help="refuse what may cost more, whatever the answer")
+    float | None,
+    typer.Option(metavar="USD", min=0, help="refuse what may cost more, whatever the answer"),
 ]
 Output = Annotated[Path, typer.Option(help="the file that tells what was seen")]
 Stack = Annotated[str, typer.Option(help="name of Trainyard's stack")]

@@ -1,8 +1,10 @@
-"""Words for a checkpoint that several screens use."""
+"""Words for a checkpoint, a person and labels that several screens use."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from rich.markup import escape
 
 Json = dict[str, Any]
 
@@ -22,3 +24,8 @@ def labels_text(labels: dict[str, str] | None) -> str:
     """In one cell of a table."""
     pairs = [f"{key}={value}" if value else key for key, value in (labels or {}).items()]
     return ", ".join(pairs) or "-"
+
+
+def name_of(person: Json | None) -> str:
+    """A person in a column; a version that did not keep who it was gives none."""
+    return escape(person["name"]) if person else "-"

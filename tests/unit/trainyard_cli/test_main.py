@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 from tests.support.fake_api import (
     CLUSTER,
     NODE,
@@ -138,13 +140,9 @@ def test_what_people_copy_is_never_cut_or_wrapped(
     monkeypatch.setattr("trainyard_cli.screen.output.out.width", columns)
     _, out, _ = trainyard("node", "ls", "mine-abc")
     row = next(line for line in out.splitlines() if "ip-127-30-24-10" in line)
-    assert row.split()[:5] == [
-        "ip-127-30-24-10",
-        "i-0123456789abcdef0",
-        "workers",
-        "worker",
-        "ml.c5.xlarge",
-    ]
+    copied = ["ip-127-30-24-10", "i-0123456789abcdef0", "workers", "worker", "ml.c5.xlarge"]
+    assert row.split()[:5] == copied if columns > 40 else row.split() == copied[:2]
+    assert all(value in out.split() or f"{value};" in out.split() for value in copied)
     _, out, _ = trainyard("run", "ls")
     assert f"{RUN}  mine [bold]  Running" in out
 
@@ -198,6 +196,19 @@ def test_the_version_is_told(trainyard: Callable[..., tuple[int, str, str]]) -> 
 def test_help_keeps_its_defaults(trainyard: Callable[..., tuple[int, str, str]]) -> None:
     _, out, _ = trainyard("--help")
     assert "default: .trainyard" in " ".join(out.replace("│", " ").split())
+
+
+def test_a_number_with_bounds_is_named_by_what_it_counts() -> None:
+    def numbers(group: Any, words: str) -> Iterator[tuple[str, Any]]:
+        for option in group.params:
+            if (getattr(option, "min", None), getattr(option, "max", None)) != (None, None):
+                yield f"{words} {option.name}", option.metavar
+        for name, below in getattr(group, "commands", {}).items():
+            yield from numbers(below, f"{words} {name}")
+
+    found = dict(numbers(typer.main.get_command(main.app), ""))
+    assert (found[" run logs rank"], found[" local up port"]) == ("NUMBER", "PORT")
+    assert [name for name, metavar in found.items() if metavar is None] == []
 
 
 def test_wrong_usage_is_exit_code_2(trainyard: Callable[..., tuple[int, str, str]]) -> None:

@@ -31,16 +31,17 @@ export function usd(value) {
   return `$${shown}`;
 }
 
+// In binary units, as the command line writes sizes.
 export function bytes(value) {
   if (value == null) return "–";
-  const names = ["B", "kB", "MB", "GB", "TB", "PB"];
+  const names = ["B", "KiB", "MiB", "GiB", "TiB"];
   let size = value;
   let name = 0;
-  while (size >= 1000 && name < names.length - 1) {
-    size /= 1000;
+  while (size >= 1024 && name < names.length - 1) {
+    size /= 1024;
     name += 1;
   }
-  return `${name ? size.toPrecision(3) : size} ${names[name]}`;
+  return `${name ? size.toFixed(1) : size} ${names[name]}`;
 }
 
 export function number(value, digits = 4) {

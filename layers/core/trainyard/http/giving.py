@@ -14,6 +14,7 @@ from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.records import Cluster, Run
 from trainyard.http.answers import answer, documented
 from trainyard.http.callers import asking
+from trainyard.http.cluster_views import ClusterView
 from trainyard.http.filesystem_views import FilesystemView
 from trainyard.http.identifiers import (
     ClusterPath,
@@ -26,7 +27,7 @@ from trainyard.http.identifiers import (
 from trainyard.http.people_views import ShareSpec, TransferSpec
 from trainyard.http.reasons import Reason
 from trainyard.http.receivers import SHARE, TAGS, TRANSFER, patterns, receiver
-from trainyard.http.views import ClusterView, RunView
+from trainyard.http.run_views import RunView
 from trainyard.ports import Ports
 
 

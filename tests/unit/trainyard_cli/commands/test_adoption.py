@@ -27,7 +27,7 @@ ADOPTED = {
 
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainyard_cli.commands.clusters.POLL_SECONDS", 0.01)
+    monkeypatch.setattr("trainyard_cli.commands.cluster_waiting.POLL_SECONDS", 0.01)
 
 
 def test_what_aws_does_not_say_is_given_as_options(api: FakeApi, trainyard: Trainyard) -> None:

@@ -91,7 +91,7 @@ def test_the_local_cloud_starts_with_frequent_samples_and_tells_its_own_errors(
 ) -> None:
     fake, template = FakeControl(), tmp_path / "template.yaml"
     template.write_text("Resources: {}")
-    monkeypatch.setattr("trainyard_cli.commands.local._control", lambda: fake)
+    monkeypatch.setattr("trainyard_cli.commands.local_control.loaded", lambda name: fake)
     arguments = (
         "local",
         "up",
@@ -133,7 +133,7 @@ def test_the_local_cloud_goes_down_under_active_runs_only_when_a_person_says_so(
 ) -> None:
     fake = FakeControl()
     fake.running = True
-    monkeypatch.setattr("trainyard_cli.commands.local._control", lambda: fake)
+    monkeypatch.setattr("trainyard_cli.commands.local_control.loaded", lambda name: fake)
     api.answers["GET /v1/runs"] = (200, {"runs": [a_run(), a_run("Succeeded")]})
     code, out, err = trainyard("local", "down")
     assert (code, out) == (4, "")
@@ -150,6 +150,6 @@ def test_a_killed_local_clouds_records_are_said_to_be_gone(
     fake, template = FakeControl(), tmp_path / "template.yaml"
     template.write_text("Resources: {}")
     fake.killed = True
-    monkeypatch.setattr("trainyard_cli.commands.local._control", lambda: fake)
+    monkeypatch.setattr("trainyard_cli.commands.local_control.loaded", lambda name: fake)
     for command in (["status"], ["down"], ["up", "--template", str(template)]):
         assert "are gone" in " ".join(trainyard("local", *command)[2].split()), command

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -178,14 +177,3 @@ def test_a_name_that_two_runs_have_shows_both_and_does_nothing(
     code, _, err = trainyard("run", "cancel", "twin", "--yes")
     assert (code, OTHER in err, "Give the id" in err) == (4, True, True)
     assert [call["method"] for call in api.requests] == ["GET"]
-
-
-def test_clusters_are_narrowed_as_runs_are(api: FakeApi, trainyard: Command) -> None:
-    group = {"name": "w", "role": "worker", "instanceType": "t", "count": 2, "spares": 1}
-    listed = {key: value for key, value in CLUSTER.items() if key != "spec"}
-    api.answers["GET /v1/clusters"] = (200, {"clusters": [{**listed, "groups": [group]}]})
-    _, out, _ = trainyard("cluster", "ls", "--status", "ready", "--label", "team=a")
-    assert re.search(r"mine-abc +- +Ready +- +3 ", out)
-    [call] = api.calls("GET /v1/clusters")
-    assert (call["query"]["status"], call["query"]["label"]) == ("ready", "team=a")
-    assert trainyard("cluster", "ls", "-o", "id")[1].split() == ["mine-abc"]

@@ -17,7 +17,7 @@ Trainyard = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainyard_cli.commands.clusters.POLL_SECONDS", 0.001)
+    monkeypatch.setattr("trainyard_cli.commands.cluster_waiting.POLL_SECONDS", 0.001)
     monkeypatch.setattr("trainyard_cli.screen.live.POLL_SECONDS", 0.001)
 
 
