@@ -18,7 +18,8 @@ from trainyard.domain.facts import UnsavedRun
 from trainyard.domain.orphans import allowed
 from trainyard.domain.records import Cluster
 from trainyard.domain.states import BackendStatus
-from trainyard.ports import BackendCluster, Ports
+from trainyard.outside.seen_clusters import BackendCluster
+from trainyard.ports import Ports
 from trainyard_contracts.cluster_specs import read_cluster_spec
 
 OLD = 601

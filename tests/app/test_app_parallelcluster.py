@@ -22,7 +22,8 @@ from trainyard.domain.errors import BackendRejected
 from trainyard.domain.facts import Book, ClusterEvent, ClusterState, NodeHealth
 from trainyard.domain.records import Cluster
 from trainyard.domain.states import BackendStatus
-from trainyard.ports import BackendEvent, Ports
+from trainyard.outside.seen_clusters import BackendEvent
+from trainyard.ports import Ports
 from trainyard_contracts.cluster_specs import read_cluster_spec
 
 NAME = "demo"

@@ -21,7 +21,7 @@ from trainyard.domain.causes import EARLY_SECONDS
 from trainyard.domain.errors import ConflictError
 from trainyard.domain.observing import SETUP_SECONDS
 from trainyard.domain.records import Action
-from trainyard.ports import CommandResult
+from trainyard.outside.commands import CommandResult
 
 LOST = "ip-127-0-1-12"
 

@@ -17,7 +17,8 @@ from trainyard.domain.facts import ClusterEvent, ClusterLost
 from trainyard.domain.filesystems import TaskEnd
 from trainyard.domain.records import Cluster
 from trainyard.domain.states import BackendStatus
-from trainyard.ports import BackendEvent, CommandResult
+from trainyard.outside.commands import CommandResult
+from trainyard.outside.seen_clusters import BackendEvent
 
 ICE, QUOTA = "InsufficientInstanceCapacity", "VcpuLimitExceeded"
 

@@ -21,7 +21,8 @@ from trainyard.domain import errors
 from trainyard.domain.facts import ClusterState
 from trainyard.domain.records import Cluster
 from trainyard.domain.states import BackendStatus
-from trainyard.ports import BackendEvent, FoundRole, NodeRole, Remains
+from trainyard.outside.roles import FoundRole, NodeRole
+from trainyard.outside.seen_clusters import BackendEvent, Remains
 from trainyard_contracts.cluster_specs import read_cluster_spec
 
 T0 = datetime(2026, 11, 20, tzinfo=timezone.utc)

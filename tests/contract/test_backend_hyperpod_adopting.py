@@ -18,7 +18,7 @@ from trainyard.backends.lifecycle_bundle import BundleSources
 from trainyard.domain.adoption import ForeignCluster, Mount
 from trainyard.domain.records import Adoption, Cluster, ClusterNode
 from trainyard.domain.states import BackendStatus, NodeState
-from trainyard.ports import CommandResult
+from trainyard.outside.commands import CommandResult
 from trainyard_contracts.adopting import AdoptSpec
 from trainyard_contracts.files import ClusterFile
 

@@ -36,7 +36,8 @@ from trainyard.domain.capacity import Refusal, classify
 from trainyard.domain.facts import ClusterEvent, ClusterState, LifecycleFailed, NodeHealth
 from trainyard.domain.records import Cluster
 from trainyard.domain.states import BackendStatus, NodeState
-from trainyard.ports import BackendEvent, FoundPolicy, NodePolicy, Remains
+from trainyard.outside.policies import FoundPolicy, NodePolicy
+from trainyard.outside.seen_clusters import BackendEvent, Remains
 from trainyard_contracts import packed
 from trainyard_contracts.cluster_specs import read_cluster_spec
 

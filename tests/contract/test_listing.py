@@ -24,7 +24,8 @@ from trainyard.aws.table import Table
 from trainyard.domain import errors
 from trainyard.domain.listing import EVERYTHING, Wanted
 from trainyard.domain.records import Run
-from trainyard.ports import Clusters, Runs
+from trainyard.outside.clusters import Clusters
+from trainyard.outside.runs import Runs
 from trainyard_contracts.labels import LONGEST_VALUE, normal_labels
 from trainyard_contracts.people import named
 

@@ -13,7 +13,9 @@ from trainyard.app.clusters.adopt_cluster import adopt_cluster
 from trainyard.domain.adoption import ForeignCluster, ForeignGroup, Mount
 from trainyard.domain.records import Cluster, ClusterNode
 from trainyard.domain.states import BackendStatus, NodeState
-from trainyard.ports import BackendCluster, NodeAnswer, Ports
+from trainyard.outside.adoptions import NodeAnswer
+from trainyard.outside.seen_clusters import BackendCluster
+from trainyard.ports import Ports
 from trainyard_contracts.adopting import AdoptSpec
 from trainyard_contracts.cluster_specs import ClusterSpec, read_cluster_spec
 

@@ -19,7 +19,8 @@ from trainyard.app.runs.submit_run import submit_run
 from trainyard.app.sweep.sweep import Swept, sweep
 from trainyard.domain.records import Cluster, Run
 from trainyard.domain.states import BackendStatus
-from trainyard.ports import CommandResult, Ports
+from trainyard.outside.commands import CommandResult
+from trainyard.ports import Ports
 from trainyard_contracts import places, signatures
 from trainyard_contracts.cluster_specs import read_cluster_spec
 from trainyard_contracts.specs import RunSpec

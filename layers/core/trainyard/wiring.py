@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from trainyard.domain.approvals import ApprovalRules
 from trainyard.domain.people import RolesOfPeople
-from trainyard.ports import Backend, Blobs, Config, Ports
+from trainyard.outside.backends import Backend
+from trainyard.outside.blobs import Blobs
+from trainyard.ports import Config, Ports
 from trainyard.settings import Settings
 
 if TYPE_CHECKING:

@@ -7,23 +7,14 @@ from datetime import datetime, timedelta
 
 from trainyard.aws import listing, notices
 from trainyard.aws.facts import fact_item, names_item, read_facts, written
-from trainyard.aws.items import (
-    Item,
-    Value,
-    number,
-    pack,
-    readable,
-    record_of,
-    stamp,
-    text,
-    unstamp,
-)
+from trainyard.aws.items import Item, Value, number, pack, readable, record_of, stamp, text, unstamp
 from trainyard.aws.table import Table
 from trainyard.domain import errors
 from trainyard.domain.listing import EVERYTHING, Wanted
 from trainyard.domain.notices import Notice, of_cluster
 from trainyard.domain.records import Cluster
-from trainyard.ports import Clock, Page
+from trainyard.outside.clock import Clock
+from trainyard.outside.pages import Page
 from trainyard_contracts.events import ClusterHeartbeat, Fact
 
 HEARTBEAT_LIFETIME = timedelta(days=7)

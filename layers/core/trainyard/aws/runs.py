@@ -29,7 +29,8 @@ from trainyard.domain import errors
 from trainyard.domain.listing import EVERYTHING, Wanted
 from trainyard.domain.notices import of_line
 from trainyard.domain.records import TERMINAL, Checkpoint, Run, TimelineEntry
-from trainyard.ports import Clock, Page
+from trainyard.outside.clock import Clock
+from trainyard.outside.pages import Page
 from trainyard_contracts import places
 from trainyard_contracts.events import Fact
 

@@ -18,7 +18,8 @@ from trainyard.http.output_views import OutputPage
 from trainyard.http.paging import DEFAULT_LIMIT, Limit, NextToken, WholeNumber
 from trainyard.http.run_verbs import TAGS
 from trainyard.http.timeline_views import EventPage, TimelineEntry
-from trainyard.ports import Ports, Runs
+from trainyard.outside.runs import Runs
+from trainyard.ports import Ports
 
 OutputLimit = Annotated[
     WholeNumber, Query(ge=1, le=1000, description="items of one page; with URLs at most 200")

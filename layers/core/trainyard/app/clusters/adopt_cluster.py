@@ -22,7 +22,8 @@ from trainyard.domain.errors import (
     WrongState,
 )
 from trainyard.domain.records import Adoption, Cluster
-from trainyard.ports import Adoptions, Ports
+from trainyard.outside.adoptions import Adoptions
+from trainyard.ports import Ports
 from trainyard_contracts.adopting import AdoptSpec
 from trainyard_contracts.people import Person
 

@@ -28,7 +28,8 @@ from trainyard.domain.facts import (
 )
 from trainyard.domain.kinds import kind_of, sentence
 from trainyard.domain.records import Checkpoint, Cluster, Run, TimelineEntry
-from trainyard.ports import BackendEvent, Ports
+from trainyard.outside.seen_clusters import BackendEvent
+from trainyard.ports import Ports
 from trainyard_contracts import places
 from trainyard_contracts.events import (
     SOURCE,

@@ -14,7 +14,8 @@ from trainyard.domain import filesystems
 from trainyard.domain.errors import BackendRejected, ConflictError
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.problems import problem
-from trainyard.ports import Ports, SeenFilesystem
+from trainyard.outside.lustre import SeenFilesystem
+from trainyard.ports import Ports
 
 #: FSx may not show at once what it was asked for.
 VISIBLE_SECONDS = 300

@@ -38,12 +38,7 @@ from trainyard.app.runs.submit_array import submit_array
 from trainyard.app.runs.submit_run import submit_run
 from trainyard.app.runs.team_budgets import remove_budget, set_budget
 from trainyard.app.runs.uploads import request_upload
-from trainyard.app.webhooks.manage import (
-    add_webhook,
-    redeliver,
-    remove_webhook,
-    rotate_webhook,
-)
+from trainyard.app.webhooks.manage import add_webhook, redeliver, remove_webhook, rotate_webhook
 from trainyard.domain.approval_records import Approval
 from trainyard.domain.approvals import refusal_to_decide
 from trainyard.domain.array_records import RunArray
@@ -63,7 +58,8 @@ from trainyard.domain.records import Cluster, Run
 from trainyard.domain.schedule_records import Schedule
 from trainyard.domain.team_budget_records import TeamBudget
 from trainyard.domain.webhook_records import Delivery, Webhook
-from trainyard.ports import BatchResult, Ports
+from trainyard.outside.seen_clusters import BatchResult
+from trainyard.ports import Ports
 from trainyard_contracts.adopting import AdoptSpec
 from trainyard_contracts.arrays import ArraySpec
 from trainyard_contracts.cluster_specs import ClusterSpec

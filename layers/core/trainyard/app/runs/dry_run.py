@@ -27,7 +27,8 @@ from trainyard.domain.errors import UploadIncomplete
 from trainyard.domain.list_prices import ListPrice, list_price
 from trainyard.domain.records import Cluster
 from trainyard.domain.variables import Variable, variables
-from trainyard.ports import BackendRequest, Ports
+from trainyard.outside.seen_clusters import BackendRequest
+from trainyard.ports import Ports
 from trainyard_contracts.cluster_base import ClusterBase, Way
 from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.people import Person

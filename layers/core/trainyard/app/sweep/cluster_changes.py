@@ -15,7 +15,8 @@ from trainyard.app.runs.tell_price import note_price
 from trainyard.app.sweep.swept import Swept
 from trainyard.domain.errors import BackendRejected, ClusterNotFound, ConflictError
 from trainyard.domain.records import ChangeState, Cluster, ClusterChange
-from trainyard.ports import Changes, Ports
+from trainyard.outside.changes import Changes
+from trainyard.ports import Ports
 from trainyard_contracts.events import ClusterReady
 
 #: More steps than any change takes without a wait for the backend.

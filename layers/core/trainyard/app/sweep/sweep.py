@@ -58,7 +58,11 @@ from trainyard.domain.records import Cluster, Run, TimelineEntry, Wait
 from trainyard.domain.schedule_records import Schedule
 from trainyard.domain.states import BackendStatus, NodeState
 from trainyard.domain.webhook_records import Delivery
-from trainyard.ports import DeadLetter, Directory, Ports, Remains, SeenFilesystem
+from trainyard.outside.directories import Directory
+from trainyard.outside.executions import DeadLetter
+from trainyard.outside.lustre import SeenFilesystem
+from trainyard.outside.seen_clusters import Remains
+from trainyard.ports import Ports
 from trainyard_contracts.commands import Cancel, JobState, Status, answer_of
 from trainyard_contracts.events import ClusterHeartbeat, ExportFinished
 

@@ -27,7 +27,9 @@ from trainyard.domain.adoption import (
     role_of,
 )
 from trainyard.domain.records import Cluster, ClusterNode
-from trainyard.ports import Blobs, CommandResult, NodeAnswer
+from trainyard.outside.adoptions import NodeAnswer
+from trainyard.outside.blobs import Blobs
+from trainyard.outside.commands import CommandResult
 from trainyard_contracts import places
 from trainyard_contracts.adopting import AdoptSpec
 from trainyard_contracts.files import ClusterFile, WorkerGroup

@@ -23,16 +23,16 @@ from trainyard.backends.lifecycle_bundle import BundleSources, sizes, upload
 from trainyard.domain import errors, names
 from trainyard.domain.records import Cluster, ClusterNode
 from trainyard.domain.states import BackendStatus, NodeState
-from trainyard.ports import (
+from trainyard.outside.blobs import Blobs
+from trainyard.outside.commands import CommandResult
+from trainyard.outside.roles import Roles
+from trainyard.outside.seen_clusters import (
     BackendCluster,
     BackendEvent,
     BackendRequest,
     BatchResult,
-    Blobs,
-    CommandResult,
     Product,
     Remains,
-    Roles,
 )
 from trainyard_contracts import places
 from trainyard_contracts.specs import JobSpec

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from trainyard.domain.facts import NodeHealth
-from trainyard.ports import BackendEvent
+from trainyard.outside.seen_clusters import BackendEvent
 from trainyard_contracts import places
 
 SOURCE = "aws.ec2"

@@ -16,7 +16,7 @@ from trainyard.backends.training_job.deployment import JobDeployment
 from trainyard.backends.training_job.refusals import lacks_capacity
 from trainyard.backends.training_job.verdicts import verdict
 from trainyard.domain.facts import JobStage, job_ended
-from trainyard.ports import BackendEvent
+from trainyard.outside.seen_clusters import BackendEvent
 from trainyard_contracts.events import Fact
 from trainyard_contracts.training_job import TRAINING_JOB_STATE_CHANGE, TrainingJobStateChange
 

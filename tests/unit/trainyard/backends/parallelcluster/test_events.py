@@ -15,7 +15,7 @@ from trainyard.backends.parallelcluster.events import (
 )
 from trainyard.domain.capacity import Refusal, classify
 from trainyard.domain.facts import ClusterEvent, ClusterState, LifecycleFailed
-from trainyard.ports import BackendEvent
+from trainyard.outside.seen_clusters import BackendEvent
 
 Json = dict[str, Any]
 NOW = datetime(2026, 11, 24, tzinfo=timezone.utc)

@@ -14,7 +14,8 @@ from trainyard.domain.errors import BackendRejected, CommandFailed, ConflictErro
 from trainyard.domain.nodes import excluded
 from trainyard.domain.records import Action, Cluster, ClusterNode, Run, TimelineEntry
 from trainyard.domain.states import BEING_REPLACED
-from trainyard.ports import BatchResult, Ports
+from trainyard.outside.seen_clusters import BatchResult
+from trainyard.ports import Ports
 from trainyard_contracts import commands
 
 #: The agent answers at once and stops the job in the background; well within the function's own

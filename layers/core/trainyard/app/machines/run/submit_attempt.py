@@ -23,14 +23,9 @@ from trainyard.domain.problems import problem
 from trainyard.domain.records import Attempt, Cluster, Run, TimelineEntry
 from trainyard.domain.runs import stopped
 from trainyard.domain.words import listed
-from trainyard.ports import CommandResult, Ports
-from trainyard_contracts.commands import (
-    INPUT_REFUSED,
-    UNKNOWN_OPTION,
-    Submit,
-    Submitted,
-    answer_of,
-)
+from trainyard.outside.commands import CommandResult
+from trainyard.ports import Ports
+from trainyard_contracts.commands import INPUT_REFUSED, UNKNOWN_OPTION, Submit, Submitted, answer_of
 from trainyard_contracts.events import AttemptStarted
 
 #: The agent kills leftovers, raises the fence and waits for sbatch within this.
