@@ -13,8 +13,8 @@ from trainyard.app.runs import cluster_costs
 from trainyard.app.runs.cluster_costs import cost_of_cluster
 from trainyard.app.runs.dry_run import dry_run_run
 from trainyard.app.runs.run_costs import RunCosts, costs_of
+from trainyard.domain.cluster_facts import PriceInForce
 from trainyard.domain.errors import InvalidRequest
-from trainyard.domain.facts import PriceInForce
 from trainyard.http.plan_views import PlanView
 from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.specs import BudgetSpec

@@ -17,7 +17,8 @@ from trainyard.app.runs.resume_run import resume_run
 from trainyard.app.runs.submit_run import submit_run
 from trainyard.app.sweep.sweep import sweep
 from trainyard.domain import errors
-from trainyard.domain.facts import Book, ClusterLost
+from trainyard.domain.book import Book
+from trainyard.domain.cluster_facts import ClusterLost
 from trainyard.domain.records import Cluster, Problem, Wait
 from trainyard.domain.states import BackendStatus, NodeState
 from trainyard.outside.commands import CommandResult

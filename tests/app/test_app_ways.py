@@ -13,7 +13,7 @@ from tests.support.parallelcluster_specs import spec
 from tests.support.story import Story, record_fact
 
 from trainyard.app.facts.situation import decide_now
-from trainyard.domain.facts import ClusterEvent, ClusterLost
+from trainyard.domain.cluster_facts import ClusterEvent, ClusterLost
 from trainyard.domain.filesystems import TaskEnd
 from trainyard.domain.records import Cluster
 from trainyard.domain.states import BackendStatus

@@ -18,7 +18,7 @@ from trainyard.backends.hyperpod.refusals import Denied
 from trainyard.backends.hyperpod.request import HyperPodSettings, create_cluster_request
 from trainyard.backends.lifecycle_bundle import BundleIncomplete, BundleSources
 from trainyard.domain import errors
-from trainyard.domain.facts import ClusterState
+from trainyard.domain.cluster_facts import ClusterState
 from trainyard.domain.records import Cluster
 from trainyard.domain.states import BackendStatus
 from trainyard.outside.roles import FoundRole, NodeRole

@@ -12,8 +12,8 @@ from tests.support.machines import Machines
 from tests.support.memory import Died, World
 from tests.support.spec_parts import cluster_spec
 
-from trainyard.app.facts.record_fact import Recorded
 from trainyard.app.facts.record_fact import record_fact as record_unsigned
+from trainyard.app.facts.recorded import Recorded
 from trainyard.app.runs.cancel_run import cancel_run
 from trainyard.app.runs.submit_run import submit_run
 from trainyard.app.sweep.sweep import Swept, sweep

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from trainyard.domain import costs
+from trainyard.domain.book import Book
+from trainyard.domain.cluster_facts import PriceInForce
 from trainyard.domain.costs import HOUR
 from trainyard.domain.decisions import Draft
-from trainyard.domain.facts import Book, PriceInForce
 from trainyard.domain.problems import problem
 from trainyard.domain.records import Run
 from trainyard_contracts.events import ExportFinished, Fact

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from trainyard.domain.facts import Book, ClusterEvent
+from trainyard.domain.book import Book
+from trainyard.domain.cluster_facts import ClusterEvent
 from trainyard.domain.problems import problem
 from trainyard.domain.records import CapacityTry, Cluster, Problem
 from trainyard.domain.words import duration

@@ -10,18 +10,13 @@ from typing import Literal
 
 from trainyard.domain import adoption as adoption_rules
 from trainyard.domain import capacity
+from trainyard.domain.book import Book
 from trainyard.domain.capacity import Refusal, classify
-from trainyard.domain.facts import Book, ClusterEvent, ClusterState, LifecycleFailed
+from trainyard.domain.cluster_facts import ClusterEvent, ClusterState, LifecycleFailed
 from trainyard.domain.problems import problem
 from trainyard.domain.records import Adoption, Cluster, Problem
 from trainyard.domain.states import BackendStatus, NodeState
-from trainyard_contracts.events import (
-    AgentSilent,
-    ClusterReady,
-    Fact,
-    NodesChanged,
-    NodeUnhealthy,
-)
+from trainyard_contracts.events import AgentSilent, ClusterReady, Fact, NodesChanged, NodeUnhealthy
 
 #: A cluster that is being made or deleted is described this often, in case no event tells of it.
 LOOK_SECONDS = 60

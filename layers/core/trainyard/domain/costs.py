@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
-from trainyard.domain.facts import Book, ClusterDeleted, PriceInForce, TryGone
+from trainyard.domain.book import Book
+from trainyard.domain.cluster_facts import ClusterDeleted, PriceInForce, TryGone
 from trainyard.domain.records import Attempt, Run
 from trainyard_contracts.events import Fact
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal, get_args
 
-from trainyard.domain.causes import EARLY_SECONDS
+from trainyard.domain.book import Book
 from trainyard.domain.costs import HOUR, Spell, attempt_at, begin_of
-from trainyard.domain.facts import Book
 from trainyard.domain.records import Attempt, CostLine, Run
+from trainyard.domain.same_errors import EARLY_SECONDS
 from trainyard_contracts.events import AttemptQueued, ClusterReady, ExportFinished, Fact
 
 #: useful: training that nobody did again. creation: until the cluster is ready. creation-failed: of

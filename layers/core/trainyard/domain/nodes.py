@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from trainyard.domain.cluster_facts import NodeHealth
 from trainyard.domain.decisions import Draft
-from trainyard.domain.facts import NodeHealth, gone_nodes
+from trainyard.domain.node_evidence import gone_nodes
 from trainyard.domain.records import Action, Attempt, Cluster, Run
 from trainyard_contracts.events import (
     AttemptEnded,

@@ -8,8 +8,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from trainyard.domain import capacity
+from trainyard.domain.cluster_facts import ClusterEvent, LifecycleFailed
 from trainyard.domain.decisions import Draft
-from trainyard.domain.facts import ClusterEvent, JobStage, LifecycleFailed
+from trainyard.domain.job_facts import JobStage
 from trainyard.domain.problems import problem
 from trainyard.domain.records import Action, Attempt, CapacityTry, Cluster, Problem, Run
 

@@ -12,8 +12,8 @@ from tests.support.records import NOW, cluster, run, spec
 from tests.support.recovery import acted, fact
 
 from trainyard.domain import budgets, costs
+from trainyard.domain.cluster_facts import PriceInForce
 from trainyard.domain.decisions import LONGEST_WAIT_SECONDS
-from trainyard.domain.facts import PriceInForce
 from trainyard.domain.records import Export, Run
 from trainyard.domain.recovery import decide
 from trainyard_contracts.events import Fact

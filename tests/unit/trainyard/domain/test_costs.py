@@ -8,7 +8,7 @@ import pytest
 from tests.support.records import NOW, run
 
 from trainyard.domain import costs
-from trainyard.domain.facts import ClusterDeleted, PriceInForce
+from trainyard.domain.cluster_facts import ClusterDeleted, PriceInForce
 from trainyard.domain.records import Attempt
 
 HOUR = timedelta(hours=1)

@@ -11,7 +11,7 @@ from tests.support.records import NOW, run
 from tests.support.recovery import fact
 
 from trainyard.domain import costs
-from trainyard.domain.facts import ClusterDeleted, PriceInForce, TryGone
+from trainyard.domain.cluster_facts import ClusterDeleted, PriceInForce, TryGone
 from trainyard.domain.ledger import Progress, ledger
 from trainyard.domain.records import Attempt, Export, Run
 from trainyard_contracts.events import Fact

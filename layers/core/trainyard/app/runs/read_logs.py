@@ -69,11 +69,7 @@ def read_logs(
     Raises RunNotFound, AttemptNotFound, InvalidRequest, AgentTooOld (it cannot search, or keeps no
     logs of single ranks), LogNotKept.
     """
-    if since_seconds and kind == "lifecycle":
-        words = "is for the job's log; leave it out, or ask for kind=job"
-        raise InvalidRequest(
-            "One parameter does not fit.", errors=[FieldError("sinceSeconds", words)]
-        )
+    _check_kind(kind, since_seconds)
     asked = Asked(lines, contains, since_seconds, whose)
     run = ports.runs.get(run_id)
     _check_attempt(run, attempt)
@@ -81,18 +77,30 @@ def read_logs(
     rank_logs.check(run, number, whose, kind)
     cluster = cluster_of(ports, run)
     if kind == "lifecycle":
-        text = (
-            ports.backend(cluster).lifecycle_log(cluster, lines=_MOST if contains else lines)
-            if cluster and cluster.arn
-            else ""
-        )
-        text = _last(text, lines, contains) if contains else text
-        return LogTail("lifecycle", None, "cloudwatch" if text else "none", text)
+        return _of_lifecycle(ports, cluster, lines, contains)
     if number is None:
         return LogTail("job", None, "none", "")
     if whose.single:
         return _of_ranks(ports, cluster, run, number, asked)
     return _stored(ports, run, number, asked) or _live(ports, cluster, run, number, asked)
+
+
+def _check_kind(kind: Literal["job", "lifecycle"], since_seconds: int) -> None:
+    if since_seconds and kind == "lifecycle":
+        words = "is for the job's log; leave it out, or ask for kind=job"
+        raise InvalidRequest(
+            "One parameter does not fit.", errors=[FieldError("sinceSeconds", words)]
+        )
+
+
+def _of_lifecycle(ports: Ports, cluster: Cluster | None, lines: int, contains: str) -> LogTail:
+    text = (
+        ports.backend(cluster).lifecycle_log(cluster, lines=_MOST if contains else lines)
+        if cluster and cluster.arn
+        else ""
+    )
+    text = _last(text, lines, contains) if contains else text
+    return LogTail("lifecycle", None, "cloudwatch" if text else "none", text)
 
 
 def _of_ranks(

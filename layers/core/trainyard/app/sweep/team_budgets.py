@@ -18,9 +18,9 @@ from trainyard.app.sweep.swept import Swept
 from trainyard.domain import budgets, costs, team_budgets
 from trainyard.domain.costs import HOUR
 from trainyard.domain.errors import ClusterNotFound, RecordUnreadable, RunNotFound
-from trainyard.domain.facts import TeamBudgetSpent
 from trainyard.domain.kinds import sentence
 from trainyard.domain.listing import Wanted
+from trainyard.domain.order_facts import TeamBudgetSpent
 from trainyard.domain.records import TERMINAL, Cluster, Run
 from trainyard.domain.team_budget_records import Counted, TeamAccount, TeamBudget
 from trainyard.domain.turns import going

@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from trainyard.domain.facts import ClusterEvent, ClusterState, LifecycleFailed
+from trainyard.domain.cluster_facts import ClusterEvent, ClusterState, LifecycleFailed
 from trainyard.outside.seen_clusters import BackendEvent
 from trainyard_contracts.parallelcluster_queues import queue_of_node
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from trainyard.domain.facts import NodeHealth
+from trainyard.domain.cluster_facts import NodeHealth
 from trainyard.outside.seen_clusters import BackendEvent
 from trainyard_contracts import places
 

@@ -14,7 +14,7 @@ from trainyard.backends.parallelcluster.events import (
     read_line,
 )
 from trainyard.domain.capacity import Refusal, classify
-from trainyard.domain.facts import ClusterEvent, ClusterState, LifecycleFailed
+from trainyard.domain.cluster_facts import ClusterEvent, ClusterState, LifecycleFailed
 from trainyard.outside.seen_clusters import BackendEvent
 
 Json = dict[str, Any]

@@ -16,8 +16,9 @@ from trainyard.app.machines.run.delays import tell_delay
 from trainyard.app.machines.run.fetch_git import fetch_git
 from trainyard.app.machines.run.keep_code import forget_copies, keep_code
 from trainyard.domain import names, recipes
+from trainyard.domain.book import Book
 from trainyard.domain.errors import AgentTooOld, CommandFailed, JobRefused, RetryableError
-from trainyard.domain.facts import Book, job_ended
+from trainyard.domain.job_ends import job_ended
 from trainyard.domain.kinds import sentence
 from trainyard.domain.problems import problem
 from trainyard.domain.records import Attempt, Cluster, Run, TimelineEntry
@@ -107,12 +108,7 @@ def submit_attempt(ports: Ports, given: StepInput) -> dict[str, Any]:
     if run_with_outputs is None:
         return {"submitted": False}
     run = run_with_outputs
-    key = run.bundle_key(attempt.number)
-    body = recipes.job_bundle(run, attempt, cluster.spec).model_dump_json(by_alias=True).encode()
-    ports.blobs.put(key, body)
-    bundle = names.s3_uri(ports.blobs.bucket, key)
-    digest, code = hashlib.sha256(body).hexdigest(), run.code.tree if run.code else ""
-    command = Submit(run.id, attempt.number, bundle, digest, code, recipes.needs(run))
+    command = _write_bundle(ports, run, attempt, cluster)
     asked_at = ports.clock.now()
     try:
         answer = _ask(ports, cluster, command)
@@ -123,18 +119,39 @@ def submit_attempt(ports: Ports, given: StepInput) -> dict[str, Any]:
             return _without_nodes(ports, run, attempt, error.detail)
         return _refused(ports, run, error.problem, error.detail)
     except RetryableError as error:
-        # A job that started was submitted, whatever became of the answer.
-        started = Book(ports.runs.facts(run.id, attempt.number)).first(AttemptStarted)
-        if started is not None:
-            known = Submitted(started.job_id)
-            return _save(ports, run, attempt, cluster, known, asked_at)
-        if still(ports, run.id, "submit"):
-            if isinstance(error, Fetching) and _may_take_long(run, cluster):
-                return _fetching(ports, run, attempt, error)
-            _delayed(ports, run, attempt, error)
-            raise
-        return {"submitted": False}
+        known = _started(ports, run, attempt)
+        if known is None:
+            return _unanswered(ports, run, attempt, cluster, error)
+        answer = known
     return _save(ports, run, attempt, cluster, answer, asked_at)
+
+
+def _write_bundle(ports: Ports, run: Run, attempt: Attempt, cluster: Cluster) -> Submit:
+    """Write the bundle to S3. Returns the command that names it."""
+    key = run.bundle_key(attempt.number)
+    body = recipes.job_bundle(run, attempt, cluster.spec).model_dump_json(by_alias=True).encode()
+    ports.blobs.put(key, body)
+    bundle = names.s3_uri(ports.blobs.bucket, key)
+    digest, code = hashlib.sha256(body).hexdigest(), run.code.tree if run.code else ""
+    return Submit(run.id, attempt.number, bundle, digest, code, recipes.needs(run))
+
+
+def _started(ports: Ports, run: Run, attempt: Attempt) -> Submitted | None:
+    """A job that started was submitted, whatever became of the answer."""
+    started = Book(ports.runs.facts(run.id, attempt.number)).first(AttemptStarted)
+    return Submitted(started.job_id) if started is not None else None
+
+
+def _unanswered(
+    ports: Ports, run: Run, attempt: Attempt, cluster: Cluster, error: RetryableError
+) -> dict[str, Any]:
+    """Raises the error where the submission is to be repeated at once."""
+    if not still(ports, run.id, "submit"):
+        return {"submitted": False}
+    if isinstance(error, Fetching) and _may_take_long(run, cluster):
+        return _fetching(ports, run, attempt, error)
+    _delayed(ports, run, attempt, error)
+    raise error
 
 
 def _without_nodes(ports: Ports, run: Run, attempt: Attempt, detail: str) -> dict[str, Any]:
@@ -251,26 +268,7 @@ def _save(
     Slurm may start the job before the answer is here; the timeline shows the cause first.
     """
     now, job_id, scheduler = ports.clock.now(), answer.job_id, cluster.spec.scheduler
-    changed = (
-        f" The program has changed of its files: {answer.changed[:500]}; they stay as they are."
-        if answer.changed
-        else ""
-    )
-    brought = f" It reads {answer.inputs[:1000]}." if answer.inputs else ""
-    without = f" without {listed(attempt.exclude)}" if attempt.exclude else ""
-    ports.runs.note(
-        run.id,
-        TimelineEntry(
-            id=f"status-submitted-{attempt.number}",
-            at=asked_at,
-            kind="status",
-            type="AttemptSubmitted",
-            attempt=attempt.number,
-            data={"jobId": job_id},
-            message=f"Attempt {attempt.number} is submitted to {scheduler} as job {job_id}"
-            f"{without}.{changed}{brought}",
-        ),
-    )
+    ports.runs.note(run.id, _submission_line(attempt, scheduler, answer, asked_at))
     submitted = attempt.changed(submitted_at=now, job_id=job_id)
     # A run that recovers keeps the reason why it does.
     queued = f"Job {job_id} is in {scheduler}'s queue and starts when its nodes are free."
@@ -284,3 +282,25 @@ def _save(
     ports.runs.put(run.changed(**changes))
     ports.clusters.touch(run.cluster_name, used_at=now)
     return {"submitted": True, "jobId": job_id}
+
+
+def _submission_line(
+    attempt: Attempt, scheduler: str, answer: Submitted, asked_at: datetime
+) -> TimelineEntry:
+    changed = (
+        f" The program has changed of its files: {answer.changed[:500]}; they stay as they are."
+        if answer.changed
+        else ""
+    )
+    brought = f" It reads {answer.inputs[:1000]}." if answer.inputs else ""
+    without = f" without {listed(attempt.exclude)}" if attempt.exclude else ""
+    return TimelineEntry(
+        id=f"status-submitted-{attempt.number}",
+        at=asked_at,
+        kind="status",
+        type="AttemptSubmitted",
+        attempt=attempt.number,
+        data={"jobId": answer.job_id},
+        message=f"Attempt {attempt.number} is submitted to {scheduler} as job {answer.job_id}"
+        f"{without}.{changed}{brought}",
+    )
