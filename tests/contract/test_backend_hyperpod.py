@@ -14,8 +14,9 @@ from tests.support.spec_parts import ON_FSX
 
 from trainyard.aws.session_channel import SessionChannel
 from trainyard.backends.hyperpod.backend import HyperPod
+from trainyard.backends.hyperpod.naming import HyperPodSettings
 from trainyard.backends.hyperpod.refusals import Denied
-from trainyard.backends.hyperpod.request import HyperPodSettings, create_cluster_request
+from trainyard.backends.hyperpod.request import create_cluster_request
 from trainyard.backends.lifecycle_bundle import BundleIncomplete, BundleSources
 from trainyard.domain import errors
 from trainyard.domain.cluster_facts import ClusterState

@@ -13,9 +13,9 @@ import pytest
 from botocore.stub import Stubber
 
 from trainyard.backends.hyperpod.adopting import HyperPodAdoptions
-from trainyard.backends.hyperpod.request import HyperPodSettings
+from trainyard.backends.hyperpod.naming import HyperPodSettings
 from trainyard.backends.lifecycle_bundle import BundleSources
-from trainyard.domain.adoption import ForeignCluster, Mount
+from trainyard.domain.foreign_clusters import ForeignCluster, Mount
 from trainyard.domain.records import Adoption, Cluster, ClusterNode
 from trainyard.domain.states import BackendStatus, NodeState
 from trainyard.outside.commands import CommandResult

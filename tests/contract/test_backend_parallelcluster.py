@@ -32,7 +32,7 @@ from trainyard.backends.parallelcluster.making import making_of
 from trainyard.backends.parallelcluster.policies import policy_of
 from trainyard.backends.parallelcluster.subscription import PATTERN, Subscriptions, filter_name
 from trainyard.domain import clusters, errors
-from trainyard.domain.capacity import Refusal, classify
+from trainyard.domain.capacity_refusals import Refusal, classify
 from trainyard.domain.cluster_facts import ClusterEvent, ClusterState, LifecycleFailed, NodeHealth
 from trainyard.domain.records import Cluster
 from trainyard.domain.states import BackendStatus, NodeState

@@ -10,7 +10,7 @@ from tests.support.memory import MemoryBackend
 from tests.support.story import Story, record_fact
 
 from trainyard.app.clusters.adopt_cluster import adopt_cluster
-from trainyard.domain.adoption import ForeignCluster, ForeignGroup, Mount
+from trainyard.domain.foreign_clusters import ForeignCluster, ForeignGroup, Mount
 from trainyard.domain.records import Cluster, ClusterNode
 from trainyard.domain.states import BackendStatus, NodeState
 from trainyard.outside.adoptions import NodeAnswer

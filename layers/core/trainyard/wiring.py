@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from trainyard.aws.executions import Machine
     from trainyard.aws.table import Table
     from trainyard.chat.mornings import Morning
-    from trainyard.chat.threads import Telling
+    from trainyard.chat.telling import Telling
     from trainyard.chat.worker import Chat
 
 
@@ -68,7 +68,7 @@ def telling() -> Telling:
     from trainyard.aws.slack_requests import TableClaims
     from trainyard.aws.slack_threads import TableThreads
     from trainyard.aws.table import Table
-    from trainyard.chat.threads import Telling
+    from trainyard.chat.telling import Telling
     from trainyard.chat.web_api import WebApi
 
     settings, clock = Settings.from_env(), SystemClock()
@@ -185,7 +185,7 @@ def _on_this_machine(aws_endpoint: str) -> bool:
     """Whether AWS itself is the local cloud."""
     from urllib.parse import urlsplit
 
-    from trainyard.domain.webhooks import is_loopback
+    from trainyard.domain.webhook_urls import is_loopback
 
     return is_loopback(urlsplit(aws_endpoint).hostname or "")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainyard.domain import causes, loss_causes, nodes, ways
+from trainyard.domain import causes, exclusions, loss_causes, nodes, ways
 from trainyard.domain.decisions import Draft
 from trainyard.domain.findings import Finding
 from trainyard.domain.next_attempt import plan_next, wait_for_node
@@ -15,7 +15,7 @@ def judge_attempt(draft: Draft) -> None:
     if not draft.cluster_ready:
         return
     attempt = draft.attempt
-    nodes.without_exclusions(draft)
+    exclusions.without_exclusions(draft)
     if ways.is_leaving(draft):
         if attempt is not None and (lost := loss_causes.cluster_lost(draft, attempt)) is not None:
             _recover(draft, attempt, lost)  # nobody is left to be asked
@@ -38,7 +38,7 @@ def _queued(draft: Draft, attempt: Attempt) -> None:
     It may wait for other jobs as long as the run may last, and for missing nodes as long as for any
     node.
     """
-    nodes.review_exclusions(draft, attempt)
+    exclusions.review_exclusions(draft, attempt)
     if not nodes.enough_nodes(draft):
         wait_for_node(draft, "", f"queued-{attempt.number}")
     elif draft.run.waiting_since is not None:

@@ -8,7 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from trainyard.domain import approvals, budgets, chains, closing, nodes, team_budgets, turns
+from trainyard.domain import (
+    approval_wait,
+    budgets,
+    chains,
+    closing,
+    nodes,
+    replacements,
+    team_budgets,
+    turns,
+)
 from trainyard.domain.approval_records import Approval
 from trainyard.domain.attempt_recovery import judge_attempt
 from trainyard.domain.book import Book
@@ -56,7 +65,7 @@ def decide(
     for stage in (_overdue, budgets.keep, wait_for_cluster, judge_attempt, _export):
         if draft.run.outcome is None:
             stage(draft)
-    nodes.review_replacements(draft)
+    replacements.review_replacements(draft)
     if draft.run.outcome is not None:
         return closing.close(draft)
     return draft.freeze(_next(draft))
@@ -80,7 +89,7 @@ def _before_its_cluster(
     place: turns.Place | None,
 ) -> Next | None:
     """What the run does while it waits for an approval, other runs or its turn; else None."""
-    if draft.run.outcome is None and approvals.still_waits(draft, approval):
+    if draft.run.outcome is None and approval_wait.still_waits(draft, approval):
         return "wait"
     if draft.run.outcome is None and chains.still_waits(draft, parents):
         return "wait"

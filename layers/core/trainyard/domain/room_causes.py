@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from trainyard.domain import capacity, ways
+from trainyard.domain import capacity, capacity_refusals, ways
 from trainyard.domain.decisions import Draft
 from trainyard.domain.findings import Finding, end_of, sentence_of
 from trainyard.domain.job_facts import JobStage
@@ -58,7 +58,7 @@ def never_began(draft: Draft, attempt: Attempt) -> Finding | None:
         return None
     since = _asked_since(draft, attempt, end)
     told = ways.told_since(draft, since)
-    lacking = capacity.first_word(told)
+    lacking = capacity_refusals.first_word(told)
     if lacking is None and end.error:
         return None
     said = lacking or (told[-1] if told else None)

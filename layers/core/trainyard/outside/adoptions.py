@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from trainyard.domain.adoption import ForeignCluster
+from trainyard.domain.foreign_clusters import ForeignCluster
 from trainyard.domain.records import Cluster, ClusterNode
 from trainyard_contracts.adopting import AdoptSpec
 from trainyard_contracts.cluster_specs import ClusterSpec

@@ -8,17 +8,9 @@ from typing import Any
 import pytest
 from tests.support.adopted import FIRST, HEAD, SECOND, a_node, foreign
 
-from trainyard.domain.adoption import (
-    MOST_NODES,
-    SILENT_SECONDS,
-    ForeignGroup,
-    check,
-    due,
-    failed,
-    lacking,
-    settled,
-)
+from trainyard.domain.adoption import SILENT_SECONDS, due, failed, lacking, settled
 from trainyard.domain.errors import InvalidRequest
+from trainyard.domain.foreign_clusters import MOST_NODES, ForeignGroup, check
 from trainyard.domain.records import AdoptedNode, Adoption
 from trainyard.domain.states import BackendStatus
 from trainyard_contracts.adopting import AdoptSpec

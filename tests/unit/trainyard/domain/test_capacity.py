@@ -11,7 +11,7 @@ from tests.support.records import NOW
 from tests.support.spec_parts import cluster_spec
 
 from trainyard.domain import capacity
-from trainyard.domain.capacity import Refusal, classify
+from trainyard.domain.capacity_refusals import Refusal, classify
 from trainyard.domain.clusters import Seen, judge
 from trainyard.domain.problems import problem
 from trainyard.domain.records import Cluster

@@ -11,7 +11,7 @@ import pytest
 from standardwebhooks.webhooks import Webhook as Verifier
 from standardwebhooks.webhooks import WebhookVerificationError
 
-from trainyard.domain import webhooks
+from trainyard.domain import webhook_health, webhook_signing, webhook_tries, webhook_urls, webhooks
 from trainyard.domain.webhook_records import Delivery, Key, Keys, Webhook
 from trainyard.domain.webhooks import Answer
 from trainyard_contracts.user_events import ToldRun, UserEvent
@@ -19,7 +19,7 @@ from trainyard_contracts.webhooks import WebhookSpec
 
 #: The verifier takes the time of its own clock, to five minutes.
 NOW = datetime.now(timezone.utc)
-ONE, TWO = (webhooks.secret_of(bytes([number]) * 32) for number in (1, 2))
+ONE, TWO = (webhook_signing.secret_of(bytes([number]) * 32) for number in (1, 2))
 
 
 def event(**fields: Any) -> UserEvent:
@@ -41,8 +41,8 @@ def delivery() -> Delivery:
 def signed(keys: Keys) -> tuple[bytes, dict[str, str]]:
     """By the clock of this moment, by which the library judges."""
     now = datetime.now(timezone.utc)
-    body = webhooks.body_of(event())
-    return body, webhooks.headers_of(delivery(), body, keys, now)
+    body = webhook_signing.body_of(event())
+    return body, webhook_signing.headers_of(delivery(), body, keys, now)
 
 
 def test_the_specifications_own_library_verifies_ours() -> None:
@@ -60,32 +60,32 @@ def test_the_specifications_own_library_verifies_ours() -> None:
 
 def test_two_secrets_sign_while_both_are_valid() -> None:
     now = datetime.now(timezone.utc)
-    keys = webhooks.rotated(Keys(keys=[Key(secret=ONE)]), TWO, now - timedelta(hours=23))
+    keys = webhook_signing.rotated(Keys(keys=[Key(secret=ONE)]), TWO, now - timedelta(hours=23))
     body, headers = signed(keys)
     assert headers["webhook-signature"].count("v1,") == 2
     for secret in (ONE, TWO):
         Verifier(secret).verify(body, headers)
     later = now + timedelta(hours=2)
-    assert [key.secret for key in webhooks.valid(keys, later).keys] == [TWO]
+    assert [key.secret for key in webhook_signing.valid(keys, later).keys] == [TWO]
 
 
 def test_a_secret_that_is_rotated_many_times_leaves_few_behind() -> None:
     keys = Keys(keys=[])
     for number in range(6):
-        keys = webhooks.rotated(keys, webhooks.secret_of(bytes([number]) * 32), NOW)
-    assert len(keys.keys) == webhooks.MOST_KEYS
+        keys = webhook_signing.rotated(keys, webhook_signing.secret_of(bytes([number]) * 32), NOW)
+    assert len(keys.keys) == webhook_signing.MOST_KEYS
     assert keys.keys[0].until is None
-    assert all(key.until == NOW + webhooks.BOTH_VALID for key in keys.keys[1:])
+    assert all(key.until == NOW + webhook_signing.BOTH_VALID for key in keys.keys[1:])
 
 
 def test_a_secret_has_the_form_and_the_length_of_the_specification() -> None:
     assert ONE.startswith("whsec_")
     assert base64.b64decode(ONE[6:]) == b"\1" * 32
     with pytest.raises(ValueError, match="24 to 64"):
-        webhooks.secret_of(b"short")
-    assert webhooks.readable_keys([Key(secret=ONE)])
-    assert not webhooks.readable_keys([])
-    assert not webhooks.readable_keys([Key(secret="whsec_?")])
+        webhook_signing.secret_of(b"short")
+    assert webhook_signing.readable_keys([Key(secret=ONE)])
+    assert not webhook_signing.readable_keys([])
+    assert not webhook_signing.readable_keys([Key(secret="whsec_?")])
 
 
 def test_the_tries_keep_the_specifications_schedule_and_end() -> None:
@@ -94,7 +94,7 @@ def test_the_tries_keep_the_specifications_schedule_and_end() -> None:
         assert found.due is not None
         now = max(now, found.due)
         assert found.due_at(now)
-        found = webhooks.settled(webhooks.begun(found, now), Answer(500), now)
+        found = webhook_tries.settled(webhook_tries.begun(found, now), Answer(500), now)
         if found.due is not None:
             waits.append((found.due - now).total_seconds())
     wanted = [5, 300, 1800, 7200, 18000, 36000, 50400, 72000, 86400]
@@ -106,16 +106,18 @@ def test_the_tries_keep_the_specifications_schedule_and_end() -> None:
 
 
 def test_a_try_that_nobody_heard_of_again_is_followed_by_another() -> None:
-    begun = webhooks.begun(delivery(), NOW)
+    begun = webhook_tries.begun(delivery(), NOW)
     assert not begun.due_at(NOW + timedelta(seconds=60))
-    assert begun.due_at(NOW + webhooks.IN_HAND)
+    assert begun.due_at(NOW + webhook_tries.IN_HAND)
 
 
 def test_a_delivery_that_is_sent_again_has_all_its_tries() -> None:
     failed = delivery().changed(state="failed", due=None, attempt=10)
-    again = webhooks.asked_again(failed, NOW)
+    again = webhook_tries.asked_again(failed, NOW)
     assert again.due_at(NOW)
-    assert webhooks.settled(webhooks.begun(again, NOW), Answer(500), NOW).state == "waiting"
+    assert (
+        webhook_tries.settled(webhook_tries.begun(again, NOW), Answer(500), NOW).state == "waiting"
+    )
 
 
 @pytest.mark.parametrize(
@@ -135,11 +137,11 @@ def test_a_delivery_that_is_sent_again_has_all_its_tries() -> None:
 )
 def test_a_receiver_that_asks_for_less_is_held_back(answer: Answer, seconds: int) -> None:
     hold = timedelta(seconds=seconds)
-    assert webhooks.hold_of(answer, NOW) == hold
-    after = webhooks.heard(webhook(), answer, NOW)
+    assert webhook_health.hold_of(answer, NOW) == hold
+    after = webhook_health.heard(webhook(), answer, NOW)
     assert after.held(NOW + hold - timedelta(seconds=1)) == (seconds > 0)
     assert not after.held(NOW + hold)
-    due = webhooks.settled(webhooks.begun(delivery(), NOW), answer, NOW).due
+    due = webhook_tries.settled(webhook_tries.begun(delivery(), NOW), answer, NOW).due
     assert due is not None
     assert due >= NOW + max(hold, timedelta(seconds=5))
 
@@ -147,8 +149,8 @@ def test_a_receiver_that_asks_for_less_is_held_back(answer: Answer, seconds: int
 def test_a_time_to_come_again_may_be_a_date() -> None:
     at = datetime(2026, 11, 28, 12, 0, tzinfo=timezone.utc)
     answer = Answer(503, retry_after="Sat, 28 Nov 2026 12:10:00 GMT")
-    assert webhooks.hold_of(answer, at) == timedelta(minutes=10)
-    assert webhooks.hold_of(answer, at + timedelta(hours=1)) == webhooks.SHORT_HOLD
+    assert webhook_health.hold_of(answer, at) == timedelta(minutes=10)
+    assert webhook_health.hold_of(answer, at + timedelta(hours=1)) == webhook_health.SHORT_HOLD
 
 
 @pytest.mark.parametrize(
@@ -166,30 +168,33 @@ def test_a_time_to_come_again_may_be_a_date() -> None:
 )
 def test_a_time_that_is_none_is_as_if_it_were_not_said(text: str) -> None:
     answer = Answer(503, retry_after=text)
-    assert webhooks.hold_of(answer, NOW) == webhooks.SHORT_HOLD
+    assert webhook_health.hold_of(answer, NOW) == webhook_health.SHORT_HOLD
 
 
 def test_a_receiver_that_wants_nothing_more_is_disabled_at_once() -> None:
-    after = webhooks.heard(webhook(), Answer(410), NOW)
+    after = webhook_health.heard(webhook(), Answer(410), NOW)
     assert (after.status, after.disabled_because) == (
         "Disabled", "it answered 410: it wants nothing more"
     )  # fmt: skip
-    assert webhooks.settled(webhooks.begun(delivery(), NOW), Answer(410), NOW).state == "failed"
+    assert (
+        webhook_tries.settled(webhook_tries.begun(delivery(), NOW), Answer(410), NOW).state
+        == "failed"
+    )
     notice = webhooks.notice_of(after, NOW)
     assert (notice.type, notice.webhook_id) == ("webhook.disabled", "wh-1")
     assert "example.com" in notice.message
 
 
 def test_a_receiver_that_took_nothing_for_a_day_is_disabled() -> None:
-    failing = webhooks.heard(webhook(), Answer(500), NOW)
+    failing = webhook_health.heard(webhook(), Answer(500), NOW)
     assert failing.failing_since == NOW
-    still = webhooks.heard(failing, Answer(500), NOW + timedelta(hours=23))
+    still = webhook_health.heard(failing, Answer(500), NOW + timedelta(hours=23))
     assert still.status == "Active"
-    over = webhooks.heard(still, Answer(None, "no answer"), NOW + timedelta(hours=25))
+    over = webhook_health.heard(still, Answer(None, "no answer"), NOW + timedelta(hours=25))
     assert (over.status, over.failing_since) == ("Disabled", NOW)
-    assert webhooks.heard(still, Answer(204), NOW).failing_since is None
-    assert webhooks.enabled(over).status == "Active"
-    assert webhooks.enabled(over).failing_since is None
+    assert webhook_health.heard(still, Answer(204), NOW).failing_since is None
+    assert webhook_health.enabled(over).status == "Active"
+    assert webhook_health.enabled(over).failing_since is None
 
 
 def test_an_answer_that_redirects_is_a_failure_that_says_so() -> None:
@@ -258,17 +263,17 @@ def test_each_copy_of_an_event_is_one_delivery() -> None:
     ],
 )
 def test_a_url_that_is_refused_says_why(url: str, why: str) -> None:
-    assert why in webhooks.refusal_of(url, loopback=False)
+    assert why in webhook_urls.refusal_of(url, loopback=False)
 
 
 def test_a_receiver_of_this_machine_is_for_the_local_cloud_alone() -> None:
     for url in ("http://127.0.0.1:8000/x", "http://localhost:8000", "https://[::1]:8443/"):
-        assert webhooks.refusal_of(url, loopback=False)
-        assert not webhooks.refusal_of(url, loopback=True)
+        assert webhook_urls.refusal_of(url, loopback=False)
+        assert not webhook_urls.refusal_of(url, loopback=True)
     for url in ("http://example.com/", "https://10.0.0.1/", "ftp://127.0.0.1/"):
-        assert webhooks.refusal_of(url, loopback=True)
+        assert webhook_urls.refusal_of(url, loopback=True)
 
 
 def test_a_public_receiver_may_have_a_port_a_path_and_a_query() -> None:
     for url in ("https://example.com", "https://a-b.example.com:8443/x?y=z", "https://8.8.8.8/"):
-        assert not webhooks.refusal_of(url, loopback=False)
+        assert not webhook_urls.refusal_of(url, loopback=False)

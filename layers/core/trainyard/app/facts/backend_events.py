@@ -8,7 +8,7 @@ from dataclasses import replace
 from trainyard.app.facts.recorded import Recorded, malformed
 from trainyard.app.facts.waking import wake_cluster, wake_run
 from trainyard.domain.book import Book
-from trainyard.domain.capacity import first_word
+from trainyard.domain.capacity_refusals import first_word
 from trainyard.domain.cluster_facts import ClusterEvent, ClusterState
 from trainyard.domain.errors import ClusterNotFound, RunNotFound, TrainyardError
 from trainyard.domain.facts import attempt_of, type_of

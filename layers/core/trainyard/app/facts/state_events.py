@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 
 from trainyard.app.facts.recorded import Recorded, dropped
-from trainyard.app.facts.situation import all_checkpoints
+from trainyard.app.facts.timeline_lines import checkpoint_of, forget_the_rest, record_listed
 from trainyard.app.facts.waking import wake_cluster, wake_run
 from trainyard.domain.errors import RunNotFound
-from trainyard.domain.facts import attempt_of, data_of, type_of
+from trainyard.domain.facts import type_of
 from trainyard.domain.kinds import kind_of, sentence
-from trainyard.domain.records import Checkpoint, Cluster, Run, TimelineEntry
+from trainyard.domain.records import Cluster, Run
 from trainyard.ports import Ports
 from trainyard_contracts.events import (
     AgentEvent,
@@ -42,9 +42,9 @@ def record_state(ports: Ports, cluster: Cluster, event: AgentEvent) -> Recorded:
     ):
         return dropped(event, f"the run has no attempt {event.attempt}")
     if isinstance(event, (CheckpointCommitted, CheckpointPruned)):
-        return _listed(ports, run, event)
+        return record_listed(ports, run, event)
     if isinstance(event, RunRestored):
-        _forget_the_rest(ports, run, event)
+        forget_the_rest(ports, run, event)
     if run.terminal:
         return dropped(event, f"the run is {run.status}")
     return _run_fact(ports, run, event)
@@ -84,37 +84,9 @@ def _as_met_by(run: Run, event: AgentEvent) -> AgentEvent:
     return event.changed(run_id=None, attempt=None)
 
 
-def _listed(ports: Ports, run: Run, event: CheckpointCommitted | CheckpointPruned) -> Recorded:
-    """Keep a checkpoint in the run's list, and not as a fact.
-
-    Every decision reads all facts, and a long run commits a hundred thousand checkpoints; decisions
-    read only the newest of them. An ended run's list is kept true, too: the agent verifies the last
-    checkpoints, and prunes the oldest, after it has reported the job's end.
-    """
-    ports.runs.put_checkpoint(run.id, _checkpoint(event))
-    if isinstance(event, CheckpointCommitted):  # the removal of an old checkpoint is no news
-        ports.runs.note(run.id, _line(event))
-    return Recorded(
-        "recorded", "checkpoint of the run", type_of(event), event.id, run.cluster_name, run.id
-    )
-
-
-def _forget_the_rest(ports: Ports, run: Run, event: RunRestored) -> None:
-    """The checkpoints of earlier attempts that were not brought are gone with their filesystem.
-
-    An agent that does not name what it brought leaves them as they are.
-    """
-    if event.brought is None:
-        return
-    for found in all_checkpoints(ports, run.id):
-        earlier = found.status == "whole" and found.attempt < event.attempt
-        if earlier and found.path not in event.brought:
-            ports.runs.put_checkpoint(run.id, found.changed(status="pruned"))
-
-
 def _run_fact(ports: Ports, run: Run, event: AgentEvent) -> Recorded:
     if isinstance(event, CheckpointRejected):
-        ports.runs.put_checkpoint(run.id, _checkpoint(event))
+        ports.runs.put_checkpoint(run.id, checkpoint_of(event))
     new = ports.runs.record(run.id, event, sentence(event))
     # A duplicate wakes too: the first delivery may have died between its record and its wake.
     woken = wake_run(ports, run.id, type(event))
@@ -139,36 +111,3 @@ def _placed(event: AgentEvent, made_at: datetime, now: datetime) -> AgentEvent:
     if made_at <= event.at <= now:
         return event
     return event.moved(now - event.at)
-
-
-def _line(fact: AgentEvent) -> TimelineEntry:
-    return TimelineEntry(
-        id=fact.id,
-        at=fact.at,
-        kind="fact",
-        type=type_of(fact),
-        message=sentence(fact),
-        attempt=attempt_of(fact),
-        data=data_of(fact),
-    )
-
-
-def _checkpoint(event: CheckpointCommitted | CheckpointPruned | CheckpointRejected) -> Checkpoint:
-    found = Checkpoint(
-        step=event.step,
-        attempt=event.attempt,
-        path=event.path,
-        bytes=0,
-        files=0,
-        committed_at=event.at,
-    )
-    if isinstance(event, CheckpointCommitted):
-        return found.changed(
-            bytes=event.bytes,
-            files=event.files,
-            committed_at=event.committed_at,
-            counted=event.counted,
-        )
-    if isinstance(event, CheckpointRejected):
-        return found.changed(status="rejected", reason=event.reason, counted=event.counted)
-    return found.changed(status="pruned")

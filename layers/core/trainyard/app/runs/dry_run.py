@@ -17,10 +17,10 @@ from trainyard.app.filesystems.attach import warnings as filesystem_warnings
 from trainyard.app.runs.after import check_after
 from trainyard.app.runs.approvals import why_needed
 from trainyard.app.runs.budgets import hourly_of, part_of
+from trainyard.app.runs.code_checks import check_code
 from trainyard.app.runs.inputs import check_inputs
 from trainyard.app.runs.start_from import check_start
 from trainyard.app.runs.submit_run import check_cluster
-from trainyard.app.runs.uploads import check_code
 from trainyard.domain import names, recipes, results
 from trainyard.domain.capacity import all_ways
 from trainyard.domain.errors import UploadIncomplete

@@ -8,7 +8,8 @@ from datetime import datetime
 from trainyard.domain import budgets, costs
 from trainyard.domain.budgets import Account
 from trainyard.domain.costs import Spell
-from trainyard.domain.ledger import Progress, ledger
+from trainyard.domain.ledger import ledger
+from trainyard.domain.quiet_times import Progress
 from trainyard.domain.records import Run, RunCost
 from trainyard.ports import Ports
 from trainyard_contracts.events import Fact

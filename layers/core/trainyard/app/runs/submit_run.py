@@ -19,10 +19,10 @@ from trainyard.app.filesystems.reached import check_reached
 from trainyard.app.runs.after import check_after
 from trainyard.app.runs.approvals import asked_of
 from trainyard.app.runs.budgets import check_budget, hourly_of
+from trainyard.app.runs.code_checks import check_code
 from trainyard.app.runs.inputs import check_inputs
 from trainyard.app.runs.start_from import check_start
 from trainyard.app.runs.team_budgets import check_shared, counting
-from trainyard.app.runs.uploads import check_code
 from trainyard.domain import names, results
 from trainyard.domain.capacity import next_try
 from trainyard.domain.errors import (

@@ -7,13 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainyard.backends.hyperpod.request import (
-    HyperPodSettings,
-    account_arn,
-    lifecycle_prefix,
-    network,
-    own_spec,
-)
+from trainyard.backends.hyperpod.generated_files import own_spec
+from trainyard.backends.hyperpod.naming import HyperPodSettings, account_arn, lifecycle_prefix
+from trainyard.backends.hyperpod.request import network
 from trainyard.backends.sagemaker_role import (
     TRUST,
     agent_key,

@@ -13,7 +13,7 @@ from trainyard.backends.parallelcluster.events import (
     read_event,
     read_line,
 )
-from trainyard.domain.capacity import Refusal, classify
+from trainyard.domain.capacity_refusals import Refusal, classify
 from trainyard.domain.cluster_facts import ClusterEvent, ClusterState, LifecycleFailed
 from trainyard.outside.seen_clusters import BackendEvent
 

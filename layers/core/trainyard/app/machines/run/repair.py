@@ -7,11 +7,11 @@ from collections.abc import Callable
 from trainyard.app.audit.own_decisions import audit_own
 from trainyard.app.facts.situation import decide_now
 from trainyard.app.machines.inputs import StepInput
+from trainyard.app.machines.run.agent_answers import agent_answer
 from trainyard.app.machines.run.delays import tell_delay
 from trainyard.app.machines.run.leave_way import leave_way
-from trainyard.app.machines.run.submit_attempt import agent_answer
 from trainyard.domain.errors import BackendRejected, CommandFailed, ConflictError, RetryableError
-from trainyard.domain.nodes import excluded
+from trainyard.domain.exclusions import excluded
 from trainyard.domain.records import Action, Cluster, ClusterNode, Run, TimelineEntry
 from trainyard.domain.states import BEING_REPLACED
 from trainyard.outside.seen_clusters import BatchResult
