@@ -23,7 +23,7 @@ from trainyard.domain.cluster_facts import ClusterEvent, ClusterState, NodeHealt
 from trainyard.domain.errors import BackendRejected
 from trainyard.domain.records import Cluster
 from trainyard.domain.states import BackendStatus
-from trainyard.outside.seen_clusters import BackendEvent
+from trainyard.outside.seen_events import BackendEvent
 from trainyard.ports import Ports
 from trainyard_contracts.cluster_specs import read_cluster_spec
 

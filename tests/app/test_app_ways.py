@@ -18,7 +18,7 @@ from trainyard.domain.filesystems import TaskEnd
 from trainyard.domain.records import Cluster
 from trainyard.domain.states import BackendStatus
 from trainyard.outside.commands import CommandResult
-from trainyard.outside.seen_clusters import BackendEvent
+from trainyard.outside.seen_events import BackendEvent
 
 ICE, QUOTA = "InsufficientInstanceCapacity", "VcpuLimitExceeded"
 

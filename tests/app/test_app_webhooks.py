@@ -32,9 +32,9 @@ from trainyard.domain.errors import (
     TooManyWebhooks,
     WebhookNotFound,
 )
+from trainyard.domain.webhook_answers import Answer
 from trainyard.domain.webhook_records import Delivery, Webhook
 from trainyard.domain.webhook_tries import MOST_IN_A_ROW
-from trainyard.domain.webhooks import Answer
 from trainyard_contracts.webhooks import WebhookSpec
 
 URL = "https://example.com/x"

@@ -23,7 +23,8 @@ from trainyard.domain.cluster_facts import ClusterState
 from trainyard.domain.records import Cluster
 from trainyard.domain.states import BackendStatus
 from trainyard.outside.roles import FoundRole, NodeRole
-from trainyard.outside.seen_clusters import BackendEvent, Remains
+from trainyard.outside.seen_clusters import Remains
+from trainyard.outside.seen_events import BackendEvent
 from trainyard_contracts.cluster_specs import read_cluster_spec
 
 T0 = datetime(2026, 11, 20, tzinfo=timezone.utc)

@@ -37,7 +37,8 @@ from trainyard.domain.cluster_facts import ClusterEvent, ClusterState, Lifecycle
 from trainyard.domain.records import Cluster
 from trainyard.domain.states import BackendStatus, NodeState
 from trainyard.outside.policies import FoundPolicy, NodePolicy
-from trainyard.outside.seen_clusters import BackendEvent, Remains
+from trainyard.outside.seen_clusters import Remains
+from trainyard.outside.seen_events import BackendEvent
 from trainyard_contracts import packed
 from trainyard_contracts.cluster_specs import read_cluster_spec
 

@@ -20,8 +20,8 @@ from trainyard.aws.webhooks import SOURCE, TableWebhooks
 from trainyard.domain import webhook_health, webhook_signing, webhook_tries
 from trainyard.domain import webhooks as pure
 from trainyard.domain.errors import ConflictError, DeliveryNotFound, WebhookNotFound
+from trainyard.domain.webhook_answers import Answer
 from trainyard.domain.webhook_records import Delivery, Key, Keys, Webhook
-from trainyard.domain.webhooks import Answer
 from trainyard_contracts.user_events import UserEvent
 from trainyard_contracts.webhooks import WebhookSpec
 

@@ -31,8 +31,8 @@ from trainyard.domain.schedule_records import Schedule
 from trainyard.domain.states import BackendStatus, NodeState
 from trainyard.domain.team_budget_records import TeamBudget
 from trainyard.domain.turn_records import Turns
+from trainyard.domain.webhook_answers import Answer
 from trainyard.domain.webhook_records import Delivery, Webhook
-from trainyard.domain.webhooks import Answer
 from trainyard.outside.adoptions import Adoptions
 from trainyard.outside.changes import ChangePlan, Changes, ChangeSeen
 from trainyard.outside.clock import Clock
@@ -43,12 +43,12 @@ from trainyard.outside.notices import UnsentNotice
 from trainyard.outside.pages import Page
 from trainyard.outside.seen_clusters import (
     BackendCluster,
-    BackendEvent,
     BackendRequest,
     BatchResult,
     Product,
     Remains,
 )
+from trainyard.outside.seen_events import BackendEvent
 from trainyard.outside.uploads import PutRequest
 from trainyard.ports import Config, Ports
 from trainyard_contracts import places

@@ -11,7 +11,8 @@ from datetime import datetime
 from typing import Literal
 
 from trainyard.domain.book import Book
-from trainyard.domain.cluster_facts import ClusterDeleted, PriceInForce, TryGone
+from trainyard.domain.capacity_facts import PriceInForce, TryGone
+from trainyard.domain.cluster_facts import ClusterDeleted
 from trainyard.domain.records import Attempt, Run
 from trainyard_contracts.events import Fact
 

@@ -9,10 +9,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from trainyard.domain.capacity_facts import CapacityRefused, CapacityTried, PriceInForce, TryGone
 from trainyard.domain.cluster_facts import (
     ArchiveEnded,
-    CapacityRefused,
-    CapacityTried,
     ClusterDeleted,
     ClusterEvent,
     ClusterFailed,
@@ -21,8 +20,6 @@ from trainyard.domain.cluster_facts import (
     IdleAndSilent,
     LifecycleFailed,
     NodeHealth,
-    PriceInForce,
-    TryGone,
 )
 from trainyard.domain.job_facts import JobEnded, JobStage, SavedRun, UnsavedRun
 from trainyard.domain.order_facts import (

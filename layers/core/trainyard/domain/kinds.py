@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from trainyard.domain import cluster_facts, facts, job_facts, order_facts
+from trainyard.domain import capacity_facts, cluster_facts, facts, job_facts, order_facts
 from trainyard.domain.records import WaitKind
 from trainyard.domain.words import (
     because,
@@ -233,13 +233,13 @@ def _told(event: cluster_facts.ClusterEvent) -> str:
     )
 
 
-def _tried(event: cluster_facts.CapacityTried) -> str:
+def _tried(event: capacity_facts.CapacityTried) -> str:
     price = "price not known" if event.hourly_usd is None else f"{event.hourly_usd:g} USD an hour"
     begins = f" It begins at {event.begins_at:%H:%M:%S} UTC." if event.begins_at else ""
     return f"Try {event.number} for capacity: {event.way} ({price}).{begins}"
 
 
-def _priced(fact: cluster_facts.PriceInForce) -> str:
+def _priced(fact: capacity_facts.PriceInForce) -> str:
     name, whose_ = fact.cluster_name, counted(fact.nodes, "node")
     if fact.hourly_usd is None:
         return f"What an hour of cluster '{name}' ({whose_}) costs is not known."
@@ -247,7 +247,7 @@ def _priced(fact: cluster_facts.PriceInForce) -> str:
     return f"An hour of cluster '{name}' ({whose_}) costs {fact.hourly_usd:g} USD, by {source}."
 
 
-def _no_capacity(event: cluster_facts.CapacityRefused) -> str:
+def _no_capacity(event: capacity_facts.CapacityRefused) -> str:
     return (
         f"AWS has no capacity for try {event.number} ({event.way}). {event.reason.rstrip('.')}. "
         "What was made of it is deleted before the next try."
@@ -313,12 +313,12 @@ KINDS: dict[type[Fact], Kind] = {
     cluster_facts.ClusterFailed: _kind(
         lambda fact: f"Cluster '{fact.cluster_name}' failed: {fact.reason}", "cluster", "outcome"
     ),
-    cluster_facts.CapacityTried: _kind(_tried, "cluster"),
-    cluster_facts.CapacityRefused: _kind(_no_capacity),
+    capacity_facts.CapacityTried: _kind(_tried, "cluster"),
+    capacity_facts.CapacityRefused: _kind(_no_capacity),
     cluster_facts.ArchiveEnded: _kind(lambda fact: fact.words, "teardown", "deleted"),
     cluster_facts.ClusterLost: _kind(lambda fact: fact.reason, "cluster", "outcome", "export"),
-    cluster_facts.PriceInForce: _kind(_priced, "cluster", "outcome"),
-    cluster_facts.TryGone: _kind(
+    capacity_facts.PriceInForce: _kind(_priced, "cluster", "outcome"),
+    capacity_facts.TryGone: _kind(
         lambda fact: f"What was made of cluster '{fact.cluster_name}' is gone; nothing is billed."
     ),
     cluster_facts.ClusterDeleted: _kind(

@@ -7,7 +7,6 @@ from trainyard.domain.adoption_records import AdoptedNode as AdoptedNode  # noqa
 from trainyard.domain.adoption_records import Adoption as Adoption  # noqa: PLC0414
 from trainyard.domain.attempt_records import Action as Action  # noqa: PLC0414
 from trainyard.domain.attempt_records import Attempt as Attempt  # noqa: PLC0414
-from trainyard.domain.attempt_records import Incident as Incident  # noqa: PLC0414
 from trainyard.domain.change_records import CHANGE_ENDS as CHANGE_ENDS  # noqa: PLC0414
 from trainyard.domain.change_records import CapacityTry as CapacityTry  # noqa: PLC0414
 from trainyard.domain.change_records import ChangeState as ChangeState  # noqa: PLC0414
@@ -17,6 +16,7 @@ from trainyard.domain.cluster_records import ClusterStatus as ClusterStatus  # n
 from trainyard.domain.cluster_records import mark_of as mark_of  # noqa: PLC0414
 from trainyard.domain.cost_records import CostLine as CostLine  # noqa: PLC0414
 from trainyard.domain.cost_records import RunCost as RunCost  # noqa: PLC0414
+from trainyard.domain.incident_records import Incident as Incident  # noqa: PLC0414
 from trainyard.domain.node_records import ClusterNode as ClusterNode  # noqa: PLC0414
 from trainyard.domain.origin_records import ArrayMember as ArrayMember  # noqa: PLC0414
 from trainyard.domain.origin_records import Asked as Asked  # noqa: PLC0414

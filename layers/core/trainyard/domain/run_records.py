@@ -5,8 +5,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from trainyard.domain.attempt_records import Action, Attempt, Incident
+from trainyard.domain.attempt_records import Action, Attempt
 from trainyard.domain.cost_records import RunCost
+from trainyard.domain.incident_records import Incident
 from trainyard.domain.origin_records import ArrayMember, Asked, Code, Start
 from trainyard.domain.output_records import Export
 from trainyard.domain.record import Problem, Record

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
 
+from trainyard.domain.webhook_answers import Answer
 from trainyard.domain.webhook_records import Webhook
-from trainyard.domain.webhooks import Answer
 
 #: A receiver that took nothing for so long is disabled.
 FAILING = timedelta(days=1)

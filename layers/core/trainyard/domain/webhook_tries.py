@@ -6,9 +6,9 @@ import hashlib
 from datetime import datetime, timedelta
 from typing import Final
 
+from trainyard.domain.webhook_answers import Answer
 from trainyard.domain.webhook_health import hold_of
 from trainyard.domain.webhook_records import MOST_TRIES, Delivery, Try
-from trainyard.domain.webhooks import Answer
 
 #: Of each try after the one before it, as the specification's example has them.
 WAITS: Final = tuple(

@@ -13,12 +13,12 @@ from trainyard.outside.changes import Changes
 from trainyard.outside.commands import Commands
 from trainyard.outside.seen_clusters import (
     BackendCluster,
-    BackendEvent,
     BackendRequest,
     BatchResult,
     Product,
     Remains,
 )
+from trainyard.outside.seen_events import BackendEvent
 from trainyard_contracts.specs import JobSpec
 
 

@@ -1,44 +1,15 @@
-"""The filesystems that AWS has."""
+"""The filesystems that AWS has: to make, to look at, to export, to delete."""
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Protocol
 
 from trainyard.domain.filesystem_records import Filesystem
-from trainyard.domain.filesystems import Life, TaskEnd
+from trainyard.domain.filesystems import TaskEnd
 from trainyard.domain.records import Cluster
 from trainyard.outside.seen_clusters import BackendRequest
-
-
-@dataclass(frozen=True)
-class SeenFilesystem:
-    """FSx's own view of a filesystem; `said` is its own word for the state, to be shown only."""
-
-    fsx_id: str
-    arn: str
-    life: Life
-    said: str
-    dns_name: str = ""
-    mount_name: str = ""
-    vpc: str = ""
-    #: One of those from which it is reached; a filesystem lies in its zone.
-    subnet: str = ""
-    failure_message: str = ""
-    tags: Mapping[str, str] = field(default_factory=dict)
-    created_at: datetime | None = None
-
-
-@dataclass(frozen=True)
-class SeenLink:
-    """FSx's own view of a link to a repository."""
-
-    life: Life
-    said: str
-    failure_message: str = ""
+from trainyard.outside.seen_filesystems import SeenFilesystem, SeenLink
 
 
 class Lustre(Protocol):

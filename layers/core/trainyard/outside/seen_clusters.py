@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any
 
 from trainyard.domain.states import BackendStatus
-from trainyard_contracts.events import Fact
 
 
 @dataclass(frozen=True)
@@ -40,21 +39,6 @@ class BackendRequest:
     request: dict[str, Any]
     files: dict[str, int]
     warnings: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
-class BackendEvent:
-    """A fact that a backend reports, with the cluster that it is about, or with the run.
-
-    That is the cluster with this ARN. Where the backend knows no ARN, it is the one with this mark.
-    With a run, the fact says of which attempt it is, and the cluster is that of the run.
-    """
-
-    cluster_name: str
-    cluster_arn: str
-    fact: Fact
-    mark: str = ""
-    run_id: str = ""
 
 
 @dataclass(frozen=True)

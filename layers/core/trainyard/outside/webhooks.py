@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Protocol
 
 from trainyard.domain.notices import Notice
+from trainyard.domain.webhook_answers import Answer
 from trainyard.domain.webhook_records import Delivery, Webhook
-from trainyard.domain.webhooks import Answer
 from trainyard.outside.pages import Page
 
 

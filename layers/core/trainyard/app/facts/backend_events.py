@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from trainyard.app.facts.job_events import record_job_event
 from trainyard.app.facts.recorded import Recorded, malformed
 from trainyard.app.facts.waking import wake_cluster, wake_run
 from trainyard.domain.book import Book
 from trainyard.domain.capacity_refusals import first_word
 from trainyard.domain.cluster_facts import ClusterEvent, ClusterState
-from trainyard.domain.errors import ClusterNotFound, RunNotFound, TrainyardError
-from trainyard.domain.facts import attempt_of, type_of
+from trainyard.domain.errors import ClusterNotFound, TrainyardError
+from trainyard.domain.facts import type_of
 from trainyard.domain.kinds import sentence
-from trainyard.domain.records import Cluster, Run
-from trainyard.outside.seen_clusters import BackendEvent
+from trainyard.domain.records import Cluster
+from trainyard.outside.seen_events import BackendEvent
 from trainyard.ports import Ports
 from trainyard_contracts.events import Fact, mistakes
 
@@ -30,7 +31,7 @@ def record_backend_event(
     if found := mistakes(read.fact):
         return Recorded("dropped", malformed(found), kind)
     if read.run_id:
-        return _job_event(ports, kind, read)
+        return record_job_event(ports, kind, read)
     if not _NAME.fullmatch(read.cluster_name):
         return Recorded("dropped", "malformed: the cluster's name", kind)
     try:
@@ -45,7 +46,11 @@ def record_backend_event(
             read.fact.id,
             read.cluster_name,
         )
-    read = _with_reason(ports, cluster, read)
+    return _recorded(ports, cluster, _with_reason(ports, cluster, read))
+
+
+def _recorded(ports: Ports, cluster: Cluster, read: BackendEvent) -> Recorded:
+    """Record it with the cluster and all its runs, and wake those who wait for it."""
     line = sentence(read.fact)
     ports.clusters.record(cluster.name, read.fact)
     if not isinstance(read.fact, ClusterState):
@@ -63,35 +68,6 @@ def record_backend_event(
         read.fact.id,
         cluster.name,
         woken=(cluster.name,) if woken else (),
-    )
-
-
-def _job_event(ports: Ports, kind: str, read: BackendEvent) -> Recorded:
-    """Record what a backend says of the job of a run's attempt."""
-    try:
-        run = ports.runs.get(read.run_id)
-        cluster = ports.clusters.get(run.cluster_name)
-    except (RunNotFound, ClusterNotFound):
-        return Recorded("dropped", "not a job of a run of ours", kind, read.fact.id)
-    if not cluster.spec.nodes_come_with_jobs:
-        return Recorded("dropped", "the run has no such job", kind, read.fact.id, cluster.name)
-    return record_job_fact(ports, run, read.fact)
-
-
-def record_job_fact(ports: Ports, run: Run, fact: Fact) -> Recorded:
-    """Record a fact of the job of one of the run's attempts, once, and wake the run."""
-    number, kind = attempt_of(fact), type_of(fact)
-    if all(attempt.number != number for attempt in run.attempts):
-        reason = f"the run has no attempt {number}"
-        return Recorded("dropped", reason, kind, fact.id, run.cluster_name, run.id)
-    if run.terminal:
-        reason = f"the run is {run.status}"
-        return Recorded("dropped", reason, kind, fact.id, run.cluster_name, run.id)
-    line = sentence(fact)
-    ports.runs.record(run.id, fact, line)
-    woken = wake_run(ports, run.id, type(fact))
-    return Recorded(
-        "recorded", line, kind, fact.id, run.cluster_name, run.id, (run.id,) if woken else ()
     )
 
 

@@ -1,15 +1,16 @@
-"""Facts of runs and of clusters, with the lines of the timeline that tell them."""
+"""Facts of runs and of clusters, and the runs that they wake."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
+from trainyard.app.facts.cluster_events import record_cluster_fact
 from trainyard.app.facts.recorded import Recorded, dropped
 from trainyard.app.facts.timeline_lines import checkpoint_of, forget_the_rest, record_listed
-from trainyard.app.facts.waking import wake_cluster, wake_run
+from trainyard.app.facts.waking import wake_run
 from trainyard.domain.errors import RunNotFound
 from trainyard.domain.facts import type_of
-from trainyard.domain.kinds import kind_of, sentence
+from trainyard.domain.kinds import sentence
 from trainyard.domain.records import Cluster, Run
 from trainyard.ports import Ports
 from trainyard_contracts.events import (
@@ -17,9 +18,7 @@ from trainyard_contracts.events import (
     CheckpointCommitted,
     CheckpointPruned,
     CheckpointRejected,
-    ClusterReady,
     ExportFinished,
-    MeetingEvent,
     RunEvent,
     RunRestored,
 )
@@ -30,7 +29,7 @@ def record_state(ports: Ports, cluster: Cluster, event: AgentEvent) -> Recorded:
     if not isinstance(
         event, (RunEvent, ExportFinished)
     ):  # the event is about a node or the whole cluster, even where it names the run that it met
-        return _cluster_fact(ports, cluster, event)
+        return record_cluster_fact(ports, cluster, event)
     try:
         run = ports.runs.get(event.run_id)
     except RunNotFound:
@@ -48,40 +47,6 @@ def record_state(ports: Ports, cluster: Cluster, event: AgentEvent) -> Recorded:
     if run.terminal:
         return dropped(event, f"the run is {run.status}")
     return _run_fact(ports, run, event)
-
-
-def _cluster_fact(ports: Ports, cluster: Cluster, event: AgentEvent) -> Recorded:
-    """Record a fact of the cluster with the cluster and with every run on it."""
-    ports.clusters.record(cluster.name, event)
-    woken = []
-    for run in ports.runs.on_cluster(cluster.name):
-        ports.runs.record(run.id, _as_met_by(run, event), sentence(event))
-        if not isinstance(event, ClusterReady) and wake_run(ports, run.id, type(event)):
-            woken.append(run.id)
-    if "in-service" in kind_of(type(event)).wakes and wake_cluster(
-        ports, cluster.name, type(event)
-    ):
-        woken.append(cluster.name)
-    return Recorded(
-        "recorded",
-        "fact of the cluster",
-        type_of(event),
-        event.id,
-        cluster.name,
-        woken=tuple(woken),
-    )
-
-
-def _as_met_by(run: Run, event: AgentEvent) -> AgentEvent:
-    """What happened on a cluster met the attempt of one of its runs.
-
-    To the others it says nothing of any.
-    """
-    if (
-        not isinstance(event, MeetingEvent) or event.attempt is None or event.run_id == run.id
-    ):  # no attempt, or this run's own
-        return event
-    return event.changed(run_id=None, attempt=None)
 
 
 def _run_fact(ports: Ports, run: Run, event: AgentEvent) -> Recorded:

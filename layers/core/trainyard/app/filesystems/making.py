@@ -7,7 +7,7 @@ from datetime import timedelta
 from trainyard.domain import filesystems
 from trainyard.domain.errors import BackendRejected
 from trainyard.domain.filesystem_records import Filesystem
-from trainyard.outside.lustre import SeenFilesystem
+from trainyard.outside.seen_filesystems import SeenFilesystem
 from trainyard.ports import Ports
 
 #: FSx may not show at once what it was asked for.

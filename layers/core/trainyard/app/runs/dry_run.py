@@ -21,7 +21,7 @@ from trainyard.app.runs.code_checks import check_code
 from trainyard.app.runs.inputs import check_inputs
 from trainyard.app.runs.start_from import check_start
 from trainyard.app.runs.submit_run import check_cluster
-from trainyard.domain import names, recipes, results
+from trainyard.domain import names, recipes, result_warnings
 from trainyard.domain.capacity import all_ways
 from trainyard.domain.errors import UploadIncomplete
 from trainyard.domain.list_prices import ListPrice, list_price
@@ -96,7 +96,7 @@ def dry_run_run(ports: Ports, spec: RunSpec, *, by: Person | None = None) -> Dry
     )
     why = why_needed(ports, spec, by)
     held = [f"It would wait for people: {why}"] if why is not None else []
-    warnings = [*held, *results.warnings(spec), *_code_warnings(ports, spec)]
+    warnings = [*held, *result_warnings.warnings(spec), *_code_warnings(ports, spec)]
     if spec.cluster.spec is None:
         plan = _on_its_cluster(ports, spec, script, warnings)
         return plan if existing is None else _with_its_cluster(ports, plan, spec, existing)

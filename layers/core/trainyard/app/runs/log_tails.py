@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from trainyard.app.runs.rank_logs import Whose
+from trainyard.app.runs.whose_logs import Whose
 
 
 @dataclass(frozen=True)

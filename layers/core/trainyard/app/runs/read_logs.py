@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Literal
 
 from trainyard.app.facts.situation import cluster_of
-from trainyard.app.runs import rank_logs
+from trainyard.app.runs import rank_logs, whose_logs
 from trainyard.app.runs.live_logs import live_tail
 from trainyard.app.runs.log_tails import Asked, LogTail, last_lines
-from trainyard.app.runs.rank_logs import Whose
 from trainyard.app.runs.stored_logs import stored_bytes, stored_tail
+from trainyard.app.runs.whose_logs import Whose
 from trainyard.domain.errors import AgentTooOld, AttemptNotFound, FieldError, InvalidRequest
 from trainyard.domain.records import Cluster, Run
 from trainyard.ports import Ports
@@ -44,7 +44,7 @@ def read_logs(
     run = ports.runs.get(run_id)
     _check_attempt(run, attempt)
     number = attempt or (run.attempt.number if run.attempt else None)
-    rank_logs.check(run, number, whose, kind)
+    whose_logs.check(run, number, whose, kind)
     cluster = cluster_of(ports, run)
     if kind == "lifecycle":
         return _of_lifecycle(ports, cluster, lines, contains)

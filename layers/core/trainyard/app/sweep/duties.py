@@ -23,10 +23,11 @@ from trainyard.app.sweep.schedules import schedule_step, stored_schedules
 from trainyard.app.sweep.silent_controllers import silent_controller
 from trainyard.app.sweep.stray_jobs import stray_job, unheard_job
 from trainyard.app.sweep.swept import Swept
-from trainyard.app.sweep.team_budgets import team_budget_step, watched_budgets
+from trainyard.app.sweep.team_budgets import team_budget_step
 from trainyard.app.sweep.teardowns import asked_deletion, overdue_teardown
 from trainyard.app.sweep.turns import turns_step
 from trainyard.app.sweep.unknown_clusters import all_remains, left_over, orphan
+from trainyard.app.sweep.watched_budgets import watched_budgets
 from trainyard.app.sweep.webhooks import delivery_step, due_deliveries
 from trainyard.domain.records import Cluster, Run, Wait
 from trainyard.ports import Ports

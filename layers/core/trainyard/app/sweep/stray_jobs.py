@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from trainyard.app.clusters.list_nodes import newest_heartbeats
-from trainyard.app.facts.backend_events import record_job_fact
+from trainyard.app.facts.job_events import record_job_fact
 from trainyard.app.facts.situation import cluster_of
 from trainyard.app.sweep.dead_machines import START_SECONDS
 from trainyard.app.sweep.swept import Swept

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainyard.app.sweep.notices import Unsent
 from trainyard.app.sweep.orphans import Suspect
-from trainyard.app.sweep.team_budgets import Watched
+from trainyard.app.sweep.watched_budgets import Watched
 from trainyard.domain.approval_records import Approval
 from trainyard.domain.array_records import RunArray
 from trainyard.domain.filesystem_records import Filesystem
@@ -13,8 +13,8 @@ from trainyard.domain.schedule_records import Schedule
 from trainyard.domain.webhook_records import Delivery
 from trainyard.outside.directories import Directory
 from trainyard.outside.executions import DeadLetter
-from trainyard.outside.lustre import SeenFilesystem
 from trainyard.outside.seen_clusters import Remains
+from trainyard.outside.seen_filesystems import SeenFilesystem
 
 
 def name_of(

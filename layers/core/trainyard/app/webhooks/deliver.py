@@ -10,8 +10,8 @@ from datetime import datetime
 from trainyard.app.webhooks.manage import keys_of
 from trainyard.domain import webhook_health, webhook_signing, webhook_tries, webhooks
 from trainyard.domain.errors import ConflictError, DeliveryNotFound, WebhookNotFound
+from trainyard.domain.webhook_answers import Answer
 from trainyard.domain.webhook_records import Delivery, Keys, Webhook
-from trainyard.domain.webhooks import Answer
 from trainyard.ports import Ports
 from trainyard_contracts.user_events import UserEvent
 

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from trainyard.domain.cluster_facts import ClusterEvent, ClusterState, LifecycleFailed, NodeHealth
-from trainyard.outside.seen_clusters import BackendEvent
+from trainyard.outside.seen_events import BackendEvent
 from trainyard_contracts.hyperpod import CLUSTER_STATE_CHANGE, ClusterStateChange
 
 SOURCE = "aws.sagemaker"

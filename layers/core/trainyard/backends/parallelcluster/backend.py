@@ -34,12 +34,12 @@ from trainyard.outside.commands import CommandResult
 from trainyard.outside.policies import Policies
 from trainyard.outside.seen_clusters import (
     BackendCluster,
-    BackendEvent,
     BackendRequest,
     BatchResult,
     Product,
     Remains,
 )
+from trainyard.outside.seen_events import BackendEvent
 from trainyard_contracts import packed, places
 from trainyard_contracts.specs import JobSpec
 

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from trainyard.domain.cluster_facts import ClusterEvent, ClusterState, LifecycleFailed
-from trainyard.outside.seen_clusters import BackendEvent
+from trainyard.outside.seen_events import BackendEvent
 from trainyard_contracts.parallelcluster_queues import queue_of_node
 
 SOURCE = "aws.cloudformation"

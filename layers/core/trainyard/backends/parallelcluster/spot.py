@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from trainyard.domain.cluster_facts import NodeHealth
-from trainyard.outside.seen_clusters import BackendEvent
+from trainyard.outside.seen_events import BackendEvent
 from trainyard_contracts import places
 
 SOURCE = "aws.ec2"

@@ -26,12 +26,12 @@ from trainyard.outside.commands import CommandResult
 from trainyard.outside.roles import FoundRole, Roles
 from trainyard.outside.seen_clusters import (
     BackendCluster,
-    BackendEvent,
     BackendRequest,
     BatchResult,
     Product,
     Remains,
 )
+from trainyard.outside.seen_events import BackendEvent
 from trainyard_contracts import places
 from trainyard_contracts.specs import JobSpec
 

@@ -17,7 +17,7 @@ from trainyard.backends.training_job.refusals import lacks_capacity
 from trainyard.backends.training_job.verdicts import verdict
 from trainyard.domain.job_ends import job_ended
 from trainyard.domain.job_facts import JobStage
-from trainyard.outside.seen_clusters import BackendEvent
+from trainyard.outside.seen_events import BackendEvent
 from trainyard_contracts.events import Fact
 from trainyard_contracts.training_job import TRAINING_JOB_STATE_CHANGE, TrainingJobStateChange
 

@@ -15,7 +15,7 @@ from trainyard.backends.parallelcluster.events import (
 )
 from trainyard.domain.capacity_refusals import Refusal, classify
 from trainyard.domain.cluster_facts import ClusterEvent, ClusterState, LifecycleFailed
-from trainyard.outside.seen_clusters import BackendEvent
+from trainyard.outside.seen_events import BackendEvent
 
 Json = dict[str, Any]
 NOW = datetime(2026, 11, 24, tzinfo=timezone.utc)

@@ -10,7 +10,7 @@ import pytest
 from trainyard.backends.training_job.deployment import JobDeployment
 from trainyard.backends.training_job.events import read_event
 from trainyard.domain.job_facts import JobEnded, JobStage
-from trainyard.outside.seen_clusters import BackendEvent
+from trainyard.outside.seen_events import BackendEvent
 from trainyard_contracts.events import Fact
 from trainyard_contracts.places import job_name
 
