@@ -8,31 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from trainyard.domain.approvals import ApprovalRules
 from trainyard.domain.people import RolesOfPeople
-from trainyard.outside.approvals import Approvals
-from trainyard.outside.arrays import Arrays
-from trainyard.outside.audit import Audit
-from trainyard.outside.backends import Backend, OfBackend
-from trainyard.outside.blobs import Blobs
-from trainyard.outside.clock import Clock, Ids
-from trainyard.outside.clusters import Clusters
-from trainyard.outside.directories import Directories
-from trainyard.outside.executions import DeadLetters, Executions
-from trainyard.outside.exports import Exports
-from trainyard.outside.figures import Metrics, Prices
-from trainyard.outside.filesystems import Filesystems
-from trainyard.outside.lustre import Lustre
-from trainyard.outside.networks import Networks
-from trainyard.outside.notices import Notices
-from trainyard.outside.runs import Runs
-from trainyard.outside.schedules import Scheduler, Schedules
-from trainyard.outside.secrets import Secrets
-from trainyard.outside.team_budgets import TeamBudgets
-from trainyard.outside.uploads import Sources, Uploads
-from trainyard.outside.waits import Turns, Waits
-from trainyard.outside.webhooks import Receivers, Webhooks
+
+if TYPE_CHECKING:
+    from trainyard.outside.approvals import Approvals
+    from trainyard.outside.arrays import Arrays
+    from trainyard.outside.audit import Audit
+    from trainyard.outside.backends import Backend, OfBackend
+    from trainyard.outside.blobs import Blobs
+    from trainyard.outside.clock import Clock, Ids
+    from trainyard.outside.clusters import Clusters
+    from trainyard.outside.directories import Directories
+    from trainyard.outside.executions import DeadLetters, Executions
+    from trainyard.outside.exports import Exports
+    from trainyard.outside.figures import Metrics, Prices
+    from trainyard.outside.filesystems import Filesystems
+    from trainyard.outside.lustre import Lustre
+    from trainyard.outside.networks import Networks
+    from trainyard.outside.notices import Notices
+    from trainyard.outside.runs import Runs
+    from trainyard.outside.schedules import Scheduler, Schedules
+    from trainyard.outside.secrets import Secrets
+    from trainyard.outside.team_budgets import TeamBudgets
+    from trainyard.outside.uploads import Sources, Uploads
+    from trainyard.outside.waits import Turns, Waits
+    from trainyard.outside.webhooks import Receivers, Webhooks
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,6 @@ from typing import TYPE_CHECKING
 
 from trainyard.domain.approvals import ApprovalRules
 from trainyard.domain.people import RolesOfPeople
-from trainyard.outside.backends import Backend
-from trainyard.outside.blobs import Blobs
-from trainyard.outside.clock import Clock
-from trainyard.outside.lustre import Lustre
-from trainyard.outside.notices import Notices
-from trainyard.outside.schedules import Scheduler
 from trainyard.ports import Config, Ports
 from trainyard.settings import Settings
 
@@ -24,6 +18,12 @@ if TYPE_CHECKING:
     from trainyard.chat.mornings import Morning
     from trainyard.chat.telling import Telling
     from trainyard.chat.worker import Chat
+    from trainyard.outside.backends import Backend
+    from trainyard.outside.blobs import Blobs
+    from trainyard.outside.clock import Clock
+    from trainyard.outside.lustre import Lustre
+    from trainyard.outside.notices import Notices
+    from trainyard.outside.schedules import Scheduler
 
 
 @cache

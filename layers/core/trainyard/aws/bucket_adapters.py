@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from trainyard.aws.blobs import S3Blobs
 from trainyard.aws.clients import Lazy
@@ -10,10 +10,12 @@ from trainyard.aws.directories import S3Directories
 from trainyard.aws.exports import S3Exports
 from trainyard.aws.sources import S3Sources
 from trainyard.aws.uploads import S3Uploads
-from trainyard.outside.blobs import Blobs
-from trainyard.outside.directories import Directories
-from trainyard.outside.exports import Exports
-from trainyard.outside.uploads import Sources, Uploads
+
+if TYPE_CHECKING:
+    from trainyard.outside.blobs import Blobs
+    from trainyard.outside.directories import Directories
+    from trainyard.outside.exports import Exports
+    from trainyard.outside.uploads import Sources, Uploads
 
 
 class BucketAdapters(TypedDict):

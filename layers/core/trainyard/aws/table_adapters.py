@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from trainyard.aws.approvals import TableApprovals
 from trainyard.aws.arrays import TableArrays
@@ -16,16 +16,18 @@ from trainyard.aws.table import Table
 from trainyard.aws.team_budgets import TableTeamBudgets
 from trainyard.aws.turns import TableTurns
 from trainyard.aws.waits import TableWaits
-from trainyard.outside.approvals import Approvals
-from trainyard.outside.arrays import Arrays
-from trainyard.outside.audit import Audit
-from trainyard.outside.clock import Clock
-from trainyard.outside.clusters import Clusters
-from trainyard.outside.filesystems import Filesystems
-from trainyard.outside.runs import Runs
-from trainyard.outside.schedules import Schedules
-from trainyard.outside.team_budgets import TeamBudgets
-from trainyard.outside.waits import Turns, Waits
+
+if TYPE_CHECKING:
+    from trainyard.outside.approvals import Approvals
+    from trainyard.outside.arrays import Arrays
+    from trainyard.outside.audit import Audit
+    from trainyard.outside.clock import Clock
+    from trainyard.outside.clusters import Clusters
+    from trainyard.outside.filesystems import Filesystems
+    from trainyard.outside.runs import Runs
+    from trainyard.outside.schedules import Schedules
+    from trainyard.outside.team_budgets import TeamBudgets
+    from trainyard.outside.waits import Turns, Waits
 
 
 class TableAdapters(TypedDict):
