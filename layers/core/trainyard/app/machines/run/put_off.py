@@ -1,4 +1,4 @@
-"""An attempt that is not submitted yet, or never: what is told, and what is put right."""
+"""An attempt that is not submitted yet, or never: what people read of it, and what is put right."""
 
 from __future__ import annotations
 
