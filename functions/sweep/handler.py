@@ -8,7 +8,8 @@ from typing import Any
 from aws_lambda_powertools import Logger
 
 from trainyard.app.sweep.filesystems import UNKNOWN_FILESYSTEM
-from trainyard.app.sweep.sweep import UNKNOWN_CLUSTER, sweep
+from trainyard.app.sweep.sweep import sweep
+from trainyard.app.sweep.unknown_clusters import UNKNOWN_CLUSTER
 from trainyard.wiring import ports
 
 logger = Logger(service="sweep")

@@ -27,7 +27,7 @@ from trainyard.domain.errors import (
     WrongState,
 )
 from trainyard.domain.states import BackendStatus, NodeState
-from trainyard.ports import NodeAnswer
+from trainyard.outside.adoptions import NodeAnswer
 from trainyard_contracts import places
 from trainyard_contracts.adopting import AdoptSpec
 from trainyard_contracts.cluster_specs import read_cluster_spec

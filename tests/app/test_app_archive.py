@@ -19,7 +19,8 @@ from trainyard.app.runs.resume_run import resume_run
 from trainyard.app.runs.submit_run import submit_run
 from trainyard.app.sweep.sweep import sweep
 from trainyard.domain import errors
-from trainyard.domain.facts import ArchiveEnded, Book
+from trainyard.domain.book import Book
+from trainyard.domain.cluster_facts import ArchiveEnded
 from trainyard.domain.filesystems import TaskEnd
 from trainyard.domain.records import CapacityTry, Cluster
 from trainyard.domain.states import BackendStatus

@@ -15,7 +15,7 @@ from trainyard.app.machines.run.await_outcome import await_outcome
 from trainyard.app.machines.run.decide_run import save
 from trainyard.app.machines.steps import run_step
 from trainyard.domain import errors
-from trainyard.ports import BatchResult
+from trainyard.outside.seen_clusters import BatchResult
 from trainyard_contracts.events import AttemptEnded, Fact
 
 

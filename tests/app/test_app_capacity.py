@@ -16,7 +16,7 @@ from trainyard.app.runs.dry_run import DryRun, dry_run_run
 from trainyard.app.runs.submit_run import submit_run
 from trainyard.domain import errors
 from trainyard.domain.states import BackendStatus
-from trainyard.ports import Place
+from trainyard.outside.networks import Place
 from trainyard_contracts.cluster_specs import read_cluster_spec
 
 P5, P4 = "ml.p5.48xlarge", "ml.p4d.24xlarge"

@@ -9,12 +9,12 @@ from tests.support.memory import MemoryPrices
 from tests.support.spec_parts import cluster_spec
 from tests.support.story import Story, in_training, make_cluster, run_spec
 
-from trainyard.app.runs import cluster_costs
+from trainyard.app.runs import cluster_costs, cost_totals
 from trainyard.app.runs.cluster_costs import cost_of_cluster
 from trainyard.app.runs.dry_run import dry_run_run
 from trainyard.app.runs.run_costs import RunCosts, costs_of
+from trainyard.domain.capacity_facts import PriceInForce
 from trainyard.domain.errors import InvalidRequest
-from trainyard.domain.facts import PriceInForce
 from trainyard.http.plan_views import PlanView
 from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.specs import BudgetSpec
@@ -231,7 +231,8 @@ def test_what_was_idle_is_not_known_where_not_all_runs_are_looked_at(
     story.rest()
     story.training()
     story.pass_time(60)
-    monkeypatch.setattr(cluster_costs, "MOST_RUNS", 1)
+    for module in (cluster_costs, cost_totals):
+        monkeypatch.setattr(module, "MOST_RUNS", 1)
     whole = cost_of_cluster(story.world.ports, story.world.ports.clusters.get("shared"))
     assert whole.usd is not None
     assert (whole.idle_usd, len(whole.runs)) == (None, 1)

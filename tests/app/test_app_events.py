@@ -15,8 +15,10 @@ from tests.support.story import Story, make_cluster, record_fact, run_spec
 
 from trainyard.app.clusters.create_cluster import create_cluster
 from trainyard.app.clusters.list_nodes import list_nodes
+from trainyard.domain.book import Book
+from trainyard.domain.cluster_facts import LifecycleFailed
 from trainyard.domain.errors import RetryableError
-from trainyard.domain.facts import Book, LifecycleFailed, type_of
+from trainyard.domain.facts import type_of
 from trainyard_contracts import places
 from trainyard_contracts.cluster_specs import read_cluster_spec
 from trainyard_contracts.events import NodeLost, NodeUnhealthy

@@ -22,7 +22,7 @@ from trainyard.app.sweep.sweep import sweep
 from trainyard.domain import errors
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.filesystems import TaskEnd
-from trainyard.ports import Place
+from trainyard.outside.networks import Place
 from trainyard_contracts.cluster_specs import read_cluster_spec
 from trainyard_contracts.filesystems import FilesystemSpec
 

@@ -28,7 +28,7 @@ from trainyard.app.runs.submit_run import submit_run
 from trainyard.app.webhooks.deliver import enqueue
 from trainyard.domain.approvals import ApprovalRules
 from trainyard.domain.states import BackendStatus
-from trainyard.ports import CommandResult
+from trainyard.outside.commands import CommandResult
 from trainyard_contracts.people import named
 from trainyard_contracts.user_events import UserEvent
 from trainyard_sdk.connection import Connection

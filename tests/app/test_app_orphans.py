@@ -12,13 +12,15 @@ from tests.support.story import Story, in_training, make_cluster
 
 from trainyard.app.clusters.create_cluster import create_cluster
 from trainyard.app.facts.record_fact import record_fact
-from trainyard.app.sweep.sweep import UNKNOWN_CLUSTER, Swept, sweep
+from trainyard.app.sweep.sweep import Swept, sweep
+from trainyard.app.sweep.unknown_clusters import UNKNOWN_CLUSTER
 from trainyard.domain.errors import RetryableError
-from trainyard.domain.facts import UnsavedRun
+from trainyard.domain.job_facts import UnsavedRun
 from trainyard.domain.orphans import allowed
 from trainyard.domain.records import Cluster
 from trainyard.domain.states import BackendStatus
-from trainyard.ports import BackendCluster, Ports
+from trainyard.outside.seen_clusters import BackendCluster
+from trainyard.ports import Ports
 from trainyard_contracts.cluster_specs import read_cluster_spec
 
 OLD = 601

@@ -18,11 +18,13 @@ from tests.support.story import Story, make_cluster, record_fact
 from trainyard.app.clusters.create_cluster import create_cluster
 from trainyard.app.facts.log_batch import envelopes
 from trainyard.app.sweep.sweep import sweep
+from trainyard.domain.book import Book
+from trainyard.domain.cluster_facts import ClusterEvent, ClusterState, NodeHealth
 from trainyard.domain.errors import BackendRejected
-from trainyard.domain.facts import Book, ClusterEvent, ClusterState, NodeHealth
 from trainyard.domain.records import Cluster
 from trainyard.domain.states import BackendStatus
-from trainyard.ports import BackendEvent, Ports
+from trainyard.outside.seen_events import BackendEvent
+from trainyard.ports import Ports
 from trainyard_contracts.cluster_specs import read_cluster_spec
 
 NAME = "demo"

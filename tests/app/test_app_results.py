@@ -9,7 +9,7 @@ from tests.support.story import Story, in_training, make_cluster, run_spec
 
 from trainyard.app.clusters.delete_cluster import delete_cluster
 from trainyard.app.runs.request_export import request_export
-from trainyard.domain import results
+from trainyard.domain import result_warnings, results
 from trainyard.domain.errors import ClusterInUse
 from trainyard_agent.checkpoints import own_files
 
@@ -73,7 +73,7 @@ def test_more_files_than_an_export_takes_are_said_as_that_and_belong_into_archiv
 
 def test_what_is_said_at_submission_is_the_limit_that_the_agent_has() -> None:
     assert results.OUTPUT_FILES == own_files.OUTPUT_FILES
-    assert "up to 20,000 files (pack more of them into archives)" in results.WHERE
+    assert "up to 20,000 files (pack more of them into archives)" in result_warnings.WHERE
 
 
 def test_the_kept_cluster_goes_once_an_export_holds_what_was_left_behind() -> None:

@@ -17,11 +17,11 @@ from trainyard.app.machines.run.decide_run import MOST_ACTIONS, MOST_SPENT, deci
 from trainyard.app.runs.read_logs import read_logs
 from trainyard.app.runs.request_export import request_export
 from trainyard.app.runs.resume_run import resume_run
-from trainyard.domain.causes import EARLY_SECONDS
 from trainyard.domain.errors import ConflictError
 from trainyard.domain.observing import SETUP_SECONDS
 from trainyard.domain.records import Action
-from trainyard.ports import CommandResult
+from trainyard.domain.same_errors import EARLY_SECONDS
+from trainyard.outside.commands import CommandResult
 
 LOST = "ip-127-0-1-12"
 

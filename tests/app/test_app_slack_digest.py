@@ -18,8 +18,9 @@ from tests.support.slack_chat import ALICE, Slack
 from tests.support.story import Story, make_cluster, run_spec
 
 from trainyard.app.runs.submit_run import submit_run
-from trainyard.chat.digest import MOST_NAMED, digest_page, news_since
+from trainyard.chat.digest import MOST_NAMED, digest_page
 from trainyard.chat.mornings import Morning
+from trainyard.chat.news import news_since
 from trainyard.chat.web_api import Limited, SlackRefused
 from trainyard.domain.approvals import ApprovalRules
 from trainyard.domain.errors import RetryableError

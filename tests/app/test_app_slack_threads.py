@@ -11,7 +11,8 @@ from tests.support.slack_channel import MENTION, Teller
 from tests.support.slack_chat import ALICE
 from tests.support.story import Story, run_spec
 
-from trainyard.chat.threads import EDIT_SECONDS, REFUSED_SECONDS
+from trainyard.chat.showing import EDIT_SECONDS
+from trainyard.chat.threads import REFUSED_SECONDS
 from trainyard.chat.web_api import Limited, SlackRefused
 from trainyard.domain.errors import RetryableError
 from trainyard_contracts.people import named

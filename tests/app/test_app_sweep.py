@@ -9,6 +9,7 @@ from tests.support.memory import World
 from tests.support.story import Story, make_cluster, run_spec
 
 from trainyard.app.sweep import sweep as swept_by
+from trainyard.app.sweep.duties import in_turn
 from trainyard.app.sweep.sweep import DUTY_SECONDS, PUT_OFF, SWEEP_SECONDS, sweep
 from trainyard.app.sweep.swept import Swept
 from trainyard.domain import errors
@@ -57,7 +58,7 @@ def test_each_has_its_turn_though_a_sweep_has_time_for_one(monkeypatch: pytest.M
     items = [f"cluster-{number}" for number in range(8)]
 
     def asked(ports: Ports) -> list[str]:
-        return swept_by._in_turn(ports, items)
+        return in_turn(ports, items)
 
     def slow(ports: Ports, item: str) -> Iterator[Swept]:
         timer.now += DUTY_SECONDS

@@ -25,7 +25,8 @@ from trainyard.app.runs.schedules import create_schedule
 from trainyard.app.runs.submit_array import submit_array
 from trainyard.app.runs.team_budgets import remove_budget, set_budget, shown_budget
 from trainyard.app.sweep.sweep import sweep
-from trainyard.app.sweep.team_budgets import team_budget_step, watched_budgets
+from trainyard.app.sweep.team_budgets import team_budget_step
+from trainyard.app.sweep.watched_budgets import watched_budgets
 from trainyard.domain import schedules, team_budgets
 from trainyard.domain.array_records import RunArray
 from trainyard.domain.errors import (

@@ -16,7 +16,8 @@ from tests.support.story import Story, run_spec
 from tests.support.training_jobs import spec_fields
 
 from trainyard.app.clusters.create_cluster import create_cluster
-from trainyard.app.facts.record_fact import Recorded, record_fact
+from trainyard.app.facts.record_fact import record_fact
+from trainyard.app.facts.recorded import Recorded
 from trainyard.app.runs.cancel_run import cancel_run
 from trainyard.app.runs.dry_run import dry_run_cluster, dry_run_run
 from trainyard.app.runs.label_run import label_run

@@ -17,10 +17,12 @@ from trainyard.app.runs.resume_run import resume_run
 from trainyard.app.runs.submit_run import submit_run
 from trainyard.app.sweep.sweep import sweep
 from trainyard.domain import errors
-from trainyard.domain.facts import Book, ClusterLost
+from trainyard.domain.book import Book
+from trainyard.domain.cluster_facts import ClusterLost
 from trainyard.domain.records import Cluster, Problem, Wait
 from trainyard.domain.states import BackendStatus, NodeState
-from trainyard.ports import BackendCluster, CommandResult
+from trainyard.outside.commands import CommandResult
+from trainyard.outside.seen_clusters import BackendCluster
 from trainyard_contracts.cluster_specs import read_cluster_spec
 from trainyard_contracts.commands import Submit, of_words
 from trainyard_contracts.events import Fact

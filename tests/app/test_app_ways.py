@@ -13,11 +13,12 @@ from tests.support.parallelcluster_specs import spec
 from tests.support.story import Story, record_fact
 
 from trainyard.app.facts.situation import decide_now
-from trainyard.domain.facts import ClusterEvent, ClusterLost
+from trainyard.domain.cluster_facts import ClusterEvent, ClusterLost
 from trainyard.domain.filesystems import TaskEnd
 from trainyard.domain.records import Cluster
 from trainyard.domain.states import BackendStatus
-from trainyard.ports import BackendEvent, CommandResult
+from trainyard.outside.commands import CommandResult
+from trainyard.outside.seen_events import BackendEvent
 
 ICE, QUOTA = "InsufficientInstanceCapacity", "VcpuLimitExceeded"
 

@@ -32,8 +32,9 @@ from trainyard.domain.errors import (
     TooManyWebhooks,
     WebhookNotFound,
 )
+from trainyard.domain.webhook_answers import Answer
 from trainyard.domain.webhook_records import Delivery, Webhook
-from trainyard.domain.webhooks import MOST_IN_A_ROW, Answer
+from trainyard.domain.webhook_tries import MOST_IN_A_ROW
 from trainyard_contracts.webhooks import WebhookSpec
 
 URL = "https://example.com/x"

@@ -12,7 +12,7 @@ from tests.support.store_table import new_table
 from trainyard.aws.audit import TableAudit
 from trainyard.domain import errors
 from trainyard.domain.audit import AuditEntry, AuditQuery
-from trainyard.ports import Audit
+from trainyard.outside.audit import Audit
 from trainyard_contracts.people import named
 
 NOW = datetime(2026, 11, 24, 12, 0, tzinfo=timezone.utc)

@@ -30,7 +30,7 @@ from trainyard.aws.sources import S3Sources
 from trainyard.aws.uploads import S3Uploads
 from trainyard.backends.hyperpod.prices import product
 from trainyard.domain import errors
-from trainyard.ports import Directory
+from trainyard.outside.directories import Directory
 from trainyard_contracts.cluster_specs import read_cluster_spec
 from trainyard_contracts.files import ExportedObject, ExportManifest
 from trainyard_contracts.inputs import S3Prefix

@@ -14,14 +14,17 @@ from tests.support.spec_parts import ON_FSX
 
 from trainyard.aws.session_channel import SessionChannel
 from trainyard.backends.hyperpod.backend import HyperPod
+from trainyard.backends.hyperpod.naming import HyperPodSettings
 from trainyard.backends.hyperpod.refusals import Denied
-from trainyard.backends.hyperpod.request import HyperPodSettings, create_cluster_request
+from trainyard.backends.hyperpod.request import create_cluster_request
 from trainyard.backends.lifecycle_bundle import BundleIncomplete, BundleSources
 from trainyard.domain import errors
-from trainyard.domain.facts import ClusterState
+from trainyard.domain.cluster_facts import ClusterState
 from trainyard.domain.records import Cluster
 from trainyard.domain.states import BackendStatus
-from trainyard.ports import BackendEvent, FoundRole, NodeRole, Remains
+from trainyard.outside.roles import FoundRole, NodeRole
+from trainyard.outside.seen_clusters import Remains
+from trainyard.outside.seen_events import BackendEvent
 from trainyard_contracts.cluster_specs import read_cluster_spec
 
 T0 = datetime(2026, 11, 20, tzinfo=timezone.utc)

@@ -13,12 +13,12 @@ import pytest
 from botocore.stub import Stubber
 
 from trainyard.backends.hyperpod.adopting import HyperPodAdoptions
-from trainyard.backends.hyperpod.request import HyperPodSettings
+from trainyard.backends.hyperpod.naming import HyperPodSettings
 from trainyard.backends.lifecycle_bundle import BundleSources
-from trainyard.domain.adoption import ForeignCluster, Mount
+from trainyard.domain.foreign_clusters import ForeignCluster, Mount
 from trainyard.domain.records import Adoption, Cluster, ClusterNode
 from trainyard.domain.states import BackendStatus, NodeState
-from trainyard.ports import CommandResult
+from trainyard.outside.commands import CommandResult
 from trainyard_contracts.adopting import AdoptSpec
 from trainyard_contracts.files import ClusterFile
 

@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 from tests.support.botocore_model import request_problems
 
-from trainyard.backends.hyperpod.request import (
-    HyperPodSettings,
-    create_cluster_request,
-    generated_files,
-)
+from trainyard.backends.hyperpod.generated_files import generated_files
+from trainyard.backends.hyperpod.naming import HyperPodSettings
+from trainyard.backends.hyperpod.request import create_cluster_request
 from trainyard.domain.records import Cluster
 from trainyard_contracts.cluster_specs import read_cluster_spec
 

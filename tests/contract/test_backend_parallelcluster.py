@@ -32,11 +32,13 @@ from trainyard.backends.parallelcluster.making import making_of
 from trainyard.backends.parallelcluster.policies import policy_of
 from trainyard.backends.parallelcluster.subscription import PATTERN, Subscriptions, filter_name
 from trainyard.domain import clusters, errors
-from trainyard.domain.capacity import Refusal, classify
-from trainyard.domain.facts import ClusterEvent, ClusterState, LifecycleFailed, NodeHealth
+from trainyard.domain.capacity_refusals import Refusal, classify
+from trainyard.domain.cluster_facts import ClusterEvent, ClusterState, LifecycleFailed, NodeHealth
 from trainyard.domain.records import Cluster
 from trainyard.domain.states import BackendStatus, NodeState
-from trainyard.ports import BackendEvent, FoundPolicy, NodePolicy, Remains
+from trainyard.outside.policies import FoundPolicy, NodePolicy
+from trainyard.outside.seen_clusters import Remains
+from trainyard.outside.seen_events import BackendEvent
 from trainyard_contracts import packed
 from trainyard_contracts.cluster_specs import read_cluster_spec
 

@@ -16,7 +16,7 @@ from trainyard.backends.parallelcluster.changes import ClusterChanges
 from trainyard.backends.parallelcluster.fields import field_of_update
 from trainyard.backends.parallelcluster.refusals import Invalid
 from trainyard.domain import errors
-from trainyard.ports import Changes
+from trainyard.outside.changes import Changes
 from trainyard_contracts.cluster_specs import read_cluster_spec
 from trainyard_contracts.parallelcluster import ParallelClusterSpec
 

@@ -35,7 +35,11 @@ SHARED = [
     *COMMON_CONTRACTS,
 ]
 #: No function reads what they say; fields of every backend have examples of its own.
-EXAMPLES = {CORE / "http/openapi.py", CORE / "http/openapi_words.py"}
+EXAMPLES = {
+    CORE / "http/openapi.py",
+    CORE / "http/openapi_examples.py",
+    CORE / "http/openapi_words.py",
+}
 ALLOWED = {
     # Refused in every spec, field by field, before it is known whose spec it is.
     CONTRACTS / "spec_rules.py": ("/opt/sagemaker",),

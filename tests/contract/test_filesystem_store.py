@@ -13,7 +13,7 @@ from trainyard.aws.clock import SystemClock
 from trainyard.aws.filesystems import TableFilesystems
 from trainyard.domain import errors
 from trainyard.domain.filesystem_records import Filesystem, Use
-from trainyard.ports import Filesystems
+from trainyard.outside.filesystems import Filesystems
 
 
 @pytest.fixture(params=["dynamodb", "memory"])

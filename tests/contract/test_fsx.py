@@ -23,7 +23,7 @@ from trainyard.domain import errors
 from trainyard.domain.archive_records import Archive
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.records import Cluster
-from trainyard.ports import Place
+from trainyard.outside.networks import Place
 from trainyard_contracts.cluster_specs import read_cluster_spec
 from trainyard_contracts.filesystems import THROUGHPUT
 

@@ -76,6 +76,11 @@ def test_every_import_rule_is_kept(workspace: Path) -> None:
         ),
         ("layers/core/trainyard/app/__init__.py", "import trainyard.http", "control plane layers"),
         (
+            "layers/core/trainyard/outside/__init__.py",
+            "import trainyard.ports",
+            "control plane layers",
+        ),
+        (
             "node_agent/trainyard_agent/nodes/__init__.py",
             "import trainyard_agent.jobs.attempts",
             "agent rooms",

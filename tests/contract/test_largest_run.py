@@ -23,8 +23,8 @@ from trainyard.aws.clusters import TableClusters
 from trainyard.aws.items import document
 from trainyard.aws.runs import TableRuns
 from trainyard.aws.table import Table
+from trainyard.domain.book import Book
 from trainyard.domain.decisions import MOST_NAMES, Decision, bounded
-from trainyard.domain.facts import Book
 from trainyard.domain.records import Attempt, Cluster, Incident, Run
 from trainyard.domain.recovery import decide
 from trainyard.http.metrics_views import MetricsView

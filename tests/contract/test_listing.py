@@ -19,12 +19,14 @@ from tests.support.store_table import INDEXES, new_table
 from trainyard.aws import listing
 from trainyard.aws.clock import SystemClock
 from trainyard.aws.listing import MOST_PAGES
-from trainyard.aws.runs import TableRuns, _run_item
+from trainyard.aws.run_items import run_item
+from trainyard.aws.runs import TableRuns
 from trainyard.aws.table import Table
 from trainyard.domain import errors
 from trainyard.domain.listing import EVERYTHING, Wanted
 from trainyard.domain.records import Run
-from trainyard.ports import Clusters, Runs
+from trainyard.outside.clusters import Clusters
+from trainyard.outside.runs import Runs
 from trainyard_contracts.labels import LONGEST_VALUE, normal_labels
 from trainyard_contracts.people import named
 
@@ -249,7 +251,7 @@ def test_a_request_that_finds_nothing_ends_and_says_where_it_goes_on() -> None:
 def ten_thousand(dynamodb: Any) -> Table:
     """Most records are not whole: moto ends a page by their size, AWS by that of its entries."""
     table = new_table(dynamodb)
-    base = _run_item(numbered_run(0, name="usual", status="Succeeded", labels={"exp": "0"}))
+    base = run_item(numbered_run(0, name="usual", status="Succeeded", labels={"exp": "0"}))
     for begin in range(0, 10_000, 25):
         items = [{"PutRequest": {"Item": _one(base, begin + at)}} for at in range(25)]
         dynamodb.batch_write_item(RequestItems={table.name: items})

@@ -13,7 +13,7 @@ from tests.support.parallelcluster_specs import making
 from trainyard.aws.policies import IamPolicies
 from trainyard.backends.parallelcluster.policies import node_policy, policies_path, policy_of
 from trainyard.domain import errors
-from trainyard.ports import FoundPolicy
+from trainyard.outside.policies import FoundPolicy
 
 T0 = datetime(2026, 11, 20, tzinfo=timezone.utc)
 POLICY = policy_of(making())

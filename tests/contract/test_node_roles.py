@@ -21,7 +21,8 @@ from tests.support.spec_parts import ON_FSX
 from sam_on_moto.iam import policies
 from sam_on_moto.template.intrinsics import Scope, resolve
 from trainyard.aws.roles import IamRoles
-from trainyard.backends.hyperpod.request import HyperPodSettings, create_cluster_request, role_arn
+from trainyard.backends.hyperpod.naming import HyperPodSettings, role_arn
+from trainyard.backends.hyperpod.request import create_cluster_request
 from trainyard.backends.hyperpod.role import node_role
 from trainyard.domain import names
 from trainyard.domain.errors import TrainyardError

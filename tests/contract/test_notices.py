@@ -24,7 +24,9 @@ from trainyard.aws.notices import TableNotices
 from trainyard.aws.runs import TableRuns
 from trainyard.domain import errors, idle
 from trainyard.domain.records import TimelineEntry
-from trainyard.ports import Clusters, Notices, Runs
+from trainyard.outside.clusters import Clusters
+from trainyard.outside.notices import Notices
+from trainyard.outside.runs import Runs
 from trainyard_contracts.events import AttemptStarted
 from trainyard_contracts.user_events import (
     CHANGES,

@@ -10,7 +10,7 @@ from tests.support.slack_channel import MemoryThreads
 
 from trainyard.aws.slack_threads import KEPT, TableThreads
 from trainyard.aws.table import Table
-from trainyard.chat.threads import Threads
+from trainyard.chat.telling import Threads
 from trainyard.domain.errors import ConflictError
 from trainyard.domain.thread_records import SlackDigest, SlackPause, ThreadReply
 

@@ -14,7 +14,9 @@ from tests.support.store_records import at, fact, heartbeat, new_cluster, number
 from trainyard.domain import errors
 from trainyard.domain.listing import Wanted
 from trainyard.domain.records import Attempt, Checkpoint, Run, TimelineEntry, Wait
-from trainyard.ports import Clusters, Runs, Waits
+from trainyard.outside.clusters import Clusters
+from trainyard.outside.runs import Runs
+from trainyard.outside.waits import Waits
 
 
 @dataclass

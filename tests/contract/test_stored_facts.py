@@ -18,17 +18,15 @@ from trainyard.aws.items import document
 from trainyard.aws.runs import TableRuns
 from trainyard.aws.table import Table
 from trainyard.aws.waits import TableWaits
-from trainyard.domain import facts, kinds
+from trainyard.domain import cluster_facts, facts, job_facts, kinds
+from trainyard.domain.book import Book
+from trainyard.domain.cluster_facts import ClusterLost
 from trainyard.domain.errors import RecordUnreadable
-from trainyard.domain.facts import (
-    Book,
-    CancelRequested,
-    ClusterLost,
-    Unreadable,
-    UnsavedRun,
-    gone_nodes,
-)
+from trainyard.domain.facts import Unreadable
+from trainyard.domain.job_facts import UnsavedRun
 from trainyard.domain.listing import Wanted
+from trainyard.domain.node_evidence import gone_nodes
+from trainyard.domain.order_facts import CancelRequested
 from trainyard.domain.records import Checkpoint, TimelineEntry, Wait
 from trainyard_contracts.events import (
     AttemptStarted,
@@ -371,6 +369,11 @@ def test_names_of_nodes_that_cannot_be_read_leave_the_other_facts_readable(table
 
 
 def test_whatever_is_told_has_words_of_its_own() -> None:
-    quiet = {facts.UnsavedRun, facts.SavedRun, facts.IdleAndSilent, ClusterHeartbeat}
+    quiet = {
+        job_facts.UnsavedRun,
+        job_facts.SavedRun,
+        cluster_facts.IdleAndSilent,
+        ClusterHeartbeat,
+    }
     told: set[type[Fact]] = set(facts.CLASSES.values()) - quiet
     assert set(kinds.KINDS) == told

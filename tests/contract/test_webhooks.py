@@ -17,10 +17,11 @@ from tests.support.store_table import new_table
 from trainyard.aws.notices import TableNotices
 from trainyard.aws.secrets import SecretKeys
 from trainyard.aws.webhooks import SOURCE, TableWebhooks
+from trainyard.domain import webhook_health, webhook_signing, webhook_tries
 from trainyard.domain import webhooks as pure
 from trainyard.domain.errors import ConflictError, DeliveryNotFound, WebhookNotFound
+from trainyard.domain.webhook_answers import Answer
 from trainyard.domain.webhook_records import Delivery, Key, Keys, Webhook
-from trainyard.domain.webhooks import Answer
 from trainyard_contracts.user_events import UserEvent
 from trainyard_contracts.webhooks import WebhookSpec
 
@@ -100,11 +101,11 @@ def test_a_delivery_is_added_once_and_found_while_it_is_due(stores: tuple[Any, A
     assert [one.id for one in found.due(hook.id, late, at_most=1)] == [first.id]
     assert [one.id for one in found.deliveries(hook.id, at_most=5)] == [second.id, first.id]
 
-    begun = found.put_delivery(pure.begun(found.delivery(hook.id, first.id), late))
+    begun = found.put_delivery(webhook_tries.begun(found.delivery(hook.id, first.id), late))
     with pytest.raises(ConflictError):
-        found.put_delivery(pure.begun(first, late))
+        found.put_delivery(webhook_tries.begun(first, late))
     assert [one.id for one in found.due(hook.id, late, at_most=5)] == [second.id]
-    found.put_delivery(pure.settled(begun, Answer(200), late))
+    found.put_delivery(webhook_tries.settled(begun, Answer(200), late))
     assert found.delivery(hook.id, first.id).state == "delivered"
     assert [one.id for one in found.due(hook.id, late, at_most=5)] == [second.id]
     with pytest.raises(DeliveryNotFound):
@@ -116,7 +117,7 @@ def test_people_hear_of_one_that_is_disabled_with_the_write_that_does_it(
 ) -> None:
     found, notices = stores
     made = found.create(webhook())
-    disabled = pure.heard(made, Answer(410), NOW)
+    disabled = webhook_health.heard(made, Answer(410), NOW)
     found.put(disabled, pure.notice_of(disabled, NOW))
     with pytest.raises(ConflictError):
         found.put(disabled, pure.notice_of(disabled.changed(failing_since=None), NOW))
@@ -161,9 +162,9 @@ def test_a_receiver_verifies_as_the_page_says() -> None:
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     now = datetime.now(timezone.utc)  # what the library compares with
     event = UserEvent(id="run-1/end", at=now, type="run.failed", message="no")
-    secret, body = pure.secret_of(b"s" * 32), pure.body_of(event)
+    secret, body = webhook_signing.secret_of(b"s" * 32), webhook_signing.body_of(event)
     message = pure.delivery_of(webhook(), event, now)
-    headers = pure.headers_of(message, body, Keys(keys=[Key(secret=secret)]), now)
+    headers = webhook_signing.headers_of(message, body, Keys(keys=[Key(secret=secret)]), now)
     found: dict[str, Any] = {"secret": secret, "body": body, "headers": headers}
     exec(code, found)  # the page's own lines
     assert found["sent"]["type"] == "run.failed"

@@ -10,10 +10,12 @@ from tests.support.memory import MemoryBackend
 from tests.support.story import Story, record_fact
 
 from trainyard.app.clusters.adopt_cluster import adopt_cluster
-from trainyard.domain.adoption import ForeignCluster, ForeignGroup, Mount
+from trainyard.domain.foreign_clusters import ForeignCluster, ForeignGroup, Mount
 from trainyard.domain.records import Cluster, ClusterNode
 from trainyard.domain.states import BackendStatus, NodeState
-from trainyard.ports import BackendCluster, NodeAnswer, Ports
+from trainyard.outside.adoptions import NodeAnswer
+from trainyard.outside.seen_clusters import BackendCluster
+from trainyard.ports import Ports
 from trainyard_contracts.adopting import AdoptSpec
 from trainyard_contracts.cluster_specs import ClusterSpec, read_cluster_spec
 

@@ -15,15 +15,19 @@ from tests.support import records as made
 from trainyard.domain import records
 from trainyard.http import (
     approvals,
+    cluster_cost_views,
     cluster_summaries,
     cluster_views,
+    cost_totals,
     cost_views,
+    curve_views,
     export_views,
     metrics_views,
     node_views,
     output_views,
     people,
     plan_views,
+    price_views,
     run_summaries,
     run_views,
     timeline_views,
@@ -116,14 +120,14 @@ def series(request: httpx.Request) -> metrics_views.MetricsView:
         for number, step, when in steps
     ]
     points = [
-        metrics_views.CurvePoint.made(
+        curve_views.CurvePoint.made(
             at=when, attempt=number, step=step,
             value=sample(step, number).loss if asked == "loss" else step / 200,
         )
         for number, step, when in steps if asked in ("loss", "accuracy")
     ]  # fmt: skip
     names = [
-        metrics_views.CurveName.made(
+        curve_views.CurveName.made(
             name=name, reports=139, not_finite=0, last=0.6, lowest=0.4, highest=5.2
         )
         for name in ("loss", "accuracy", SCRIPT)
@@ -174,10 +178,10 @@ def cost(run_id: str = RUN) -> cost_views.RunCostView:
     lines = (("useful", 2900), ("creation", 420), ("start", 60), ("detection", 12),
              ("restart", 173), ("recomputation", 200), ("saving", 40))  # fmt: skip
     ledger = [
-        cost_views.LedgerLine.made(cause=c, seconds=s, node_seconds=2 * s, usd=s * 0.0123)
+        price_views.LedgerLine.made(cause=c, seconds=s, node_seconds=2 * s, usd=s * 0.0123)
         for c, s in lines
     ]
-    span = cost_views.PriceSpan.made(
+    span = price_views.PriceSpan.made(
         since=at(0),
         until=at(3800),
         ended=False,
@@ -248,8 +252,8 @@ def of_clusters() -> dict[str, Any]:
     ready = made.cluster(ready_at=at(420), last_used_at=at(3700), last_heartbeat_at=at(3790))
     making = made.cluster(name="demo-2", status="Creating", owner_run=RUN)
     span = cost().prices
-    share = cost_views.ClusterShare.made(run_id=RUN, usd=46.8)
-    money = cost_views.ClusterCostView.made(
+    share = cluster_cost_views.ClusterShare.made(run_id=RUN, usd=46.8)
+    money = cluster_cost_views.ClusterCostView.made(
         cluster_name="demo-1", usd=61.2, reason="", at=at(3800), node_seconds=15200, prices=span,
         runs=[share], idle_usd=14.4,
     )  # fmt: skip
@@ -269,14 +273,14 @@ def of_clusters() -> dict[str, Any]:
     return found
 
 
-def totals() -> cost_views.CostTotals:
+def totals() -> cost_totals.CostTotals:
     rows = [
-        cost_views.CostTotal.made(
+        cost_totals.CostTotal.made(
             key=key, runs=runs, usd=usd, unpriced=0, useful_usd=usd * 0.8, node_seconds=9e4
         )
         for key, runs, usd in (("ann", 12, 812.5), (SCRIPT, 3, 120.25), ("", 1, 4.5))
     ]
-    return cost_views.CostTotals.made(by="owner", at=at(3800), totals=rows, left_out=False)
+    return cost_totals.CostTotals.made(by="owner", at=at(3800), totals=rows, left_out=False)
 
 
 def audit() -> people.AuditPage:

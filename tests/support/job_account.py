@@ -14,7 +14,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 from tests.support.botocore_model import request_problems
 
-from trainyard.ports import FoundRole, NodeRole
+from trainyard.outside.roles import FoundRole, NodeRole
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
 Json = dict[str, Any]

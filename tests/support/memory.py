@@ -31,29 +31,26 @@ from trainyard.domain.schedule_records import Schedule
 from trainyard.domain.states import BackendStatus, NodeState
 from trainyard.domain.team_budget_records import TeamBudget
 from trainyard.domain.turn_records import Turns
+from trainyard.domain.webhook_answers import Answer
 from trainyard.domain.webhook_records import Delivery, Webhook
-from trainyard.domain.webhooks import Answer
-from trainyard.ports import (
-    Adoptions,
+from trainyard.outside.adoptions import Adoptions
+from trainyard.outside.changes import ChangePlan, Changes, ChangeSeen
+from trainyard.outside.clock import Clock
+from trainyard.outside.commands import CommandResult
+from trainyard.outside.directories import Directory
+from trainyard.outside.executions import DeadLetter
+from trainyard.outside.notices import UnsentNotice
+from trainyard.outside.pages import Page
+from trainyard.outside.seen_clusters import (
     BackendCluster,
-    BackendEvent,
     BackendRequest,
     BatchResult,
-    ChangePlan,
-    Changes,
-    ChangeSeen,
-    Clock,
-    CommandResult,
-    Config,
-    DeadLetter,
-    Directory,
-    Page,
-    Ports,
     Product,
-    PutRequest,
     Remains,
-    UnsentNotice,
 )
+from trainyard.outside.seen_events import BackendEvent
+from trainyard.outside.uploads import PutRequest
+from trainyard.ports import Config, Ports
 from trainyard_contracts import places
 from trainyard_contracts.base import read_stored
 from trainyard_contracts.cluster_base import ClusterBase

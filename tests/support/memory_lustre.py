@@ -10,7 +10,10 @@ from trainyard.domain import errors
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.filesystems import TaskEnd
 from trainyard.domain.records import Cluster
-from trainyard.ports import BackendRequest, Clock, Place, SeenFilesystem, SeenLink
+from trainyard.outside.clock import Clock
+from trainyard.outside.networks import Place
+from trainyard.outside.seen_clusters import BackendRequest
+from trainyard.outside.seen_filesystems import SeenFilesystem, SeenLink
 from trainyard_contracts.places import CLUSTER_TAG, FILESYSTEM_TAG, RECORD_TAG, STAGE_TAG
 
 NETWORK, ZONE = "vpc-0123456789abcdef0", "us-east-1a"

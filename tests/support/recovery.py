@@ -9,7 +9,7 @@ from tests.support.facts import fact as made_fact
 from tests.support.records import NOW
 
 from trainyard.domain.decisions import Decision
-from trainyard.domain.nodes import excluded
+from trainyard.domain.exclusions import excluded
 from trainyard.domain.records import Attempt, Run
 from trainyard_contracts.events import Fact
 

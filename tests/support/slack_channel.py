@@ -11,7 +11,8 @@ from tests.support.slack import WHO, check_blocks
 from tests.support.slack_chat import ALICE, MemoryClaims, words
 
 from trainyard.chat.mornings import Morning, look
-from trainyard.chat.threads import Telling, Told, tell
+from trainyard.chat.telling import Telling, Told
+from trainyard.chat.threads import tell
 from trainyard.domain.errors import ConflictError
 from trainyard.domain.thread_records import RunThread, SlackDigest, SlackPause
 from trainyard_contracts.user_events import CHANGES

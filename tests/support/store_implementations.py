@@ -11,7 +11,9 @@ from trainyard.aws.clock import SystemClock
 from trainyard.aws.clusters import TableClusters
 from trainyard.aws.runs import TableRuns
 from trainyard.aws.waits import TableWaits
-from trainyard.ports import Clusters, Runs, Waits
+from trainyard.outside.clusters import Clusters
+from trainyard.outside.runs import Runs
+from trainyard.outside.waits import Waits
 
 NAMES = ["dynamodb", "memory"]
 

@@ -12,14 +12,15 @@ from tests.support.machines import Machines
 from tests.support.memory import Died, World
 from tests.support.spec_parts import cluster_spec
 
-from trainyard.app.facts.record_fact import Recorded
 from trainyard.app.facts.record_fact import record_fact as record_unsigned
+from trainyard.app.facts.recorded import Recorded
 from trainyard.app.runs.cancel_run import cancel_run
 from trainyard.app.runs.submit_run import submit_run
 from trainyard.app.sweep.sweep import Swept, sweep
 from trainyard.domain.records import Cluster, Run
 from trainyard.domain.states import BackendStatus
-from trainyard.ports import CommandResult, Ports
+from trainyard.outside.commands import CommandResult
+from trainyard.ports import Ports
 from trainyard_contracts import places, signatures
 from trainyard_contracts.cluster_specs import read_cluster_spec
 from trainyard_contracts.specs import RunSpec

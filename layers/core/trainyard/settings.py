@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 class MissingSetting(RuntimeError):
@@ -97,45 +97,62 @@ class Settings:
         Raises MissingSetting with the name of the missing or wrong variable.
         """
         env = os.environ if environ is None else environ
-        return cls(
-            stage=_required(env, "STAGE"),
-            region=_region(env),
-            table_name=_required(env, "TABLE_NAME"),
-            data_bucket=_required(env, "DATA_BUCKET"),
-            event_bus_name=_required(env, "EVENT_BUS_NAME"),
-            dead_letters_url=_required(env, "DEAD_LETTERS_URL"),
-            run_machine_arn=_required(env, "RUN_MACHINE_ARN"),
-            cluster_machine_arn=_required(env, "CLUSTER_MACHINE_ARN"),
-            teardown_machine_arn=_required(env, "TEARDOWN_MACHINE_ARN"),
-            schedule_group=_required(env, "SCHEDULE_GROUP"),
-            steps_function_arn=_required(env, "STEPS_FUNCTION_ARN"),
-            schedules_role_arn=_required(env, "SCHEDULES_ROLE_ARN"),
-            node_boundary_arn=_required(env, "NODE_BOUNDARY_ARN"),
-            secret_prefix=_required(env, "SECRET_PREFIX"),
-            default_subnet_ids=_comma_list(env, "DEFAULT_SUBNET_IDS"),
-            default_security_group_ids=_comma_list(env, "DEFAULT_SECURITY_GROUP_IDS"),
-            parallelcluster_api_url=env.get("PARALLELCLUSTER_API_URL", "").strip(),
-            heartbeat_seconds=_positive_seconds(env, "HEARTBEAT_SECONDS", 60.0),
-            orphan_seconds=_positive_seconds(env, "ORPHAN_SECONDS", 600.0),
-            admins=_patterns(env, "ADMINS"),
-            members=_patterns(env, "MEMBERS"),
-            viewers=_patterns(env, "VIEWERS"),
-            audit_days=_days(env, "AUDIT_DAYS", 400),
-            approval_above_usd=_usd(env, "APPROVAL_ABOVE_USD"),
-            approvals_needed=_people(env, "APPROVALS_NEEDED"),
-            approval_seconds=_positive_seconds(env, "APPROVAL_SECONDS", 86400.0),
-            approvers=_comma_list(env, "APPROVERS"),
-            tell_changes=env.get("TELL_CHANGES", "").strip() == "true",
-            notice_topic_arn=env.get("NOTICE_TOPIC_ARN", "").strip(),
-            slack_people=env.get("SLACK_PEOPLE", "").strip(),
-            aws_endpoint=env.get("AWS_ENDPOINT_URL", "").strip(),
-            slack_hooks=env.get("SLACK_HOOKS", "").strip() or cls.slack_hooks,
-            slack_channel=env.get("SLACK_CHANNEL", "").strip(),
-            slack_digest_hour=_hour(env, "SLACK_DIGEST_HOUR"),
-            slack_digest_zone=env.get("SLACK_DIGEST_ZONE", "").strip() or cls.slack_digest_zone,
-            slack_bot_token=env.get("SLACK_BOT_TOKEN", "").strip(),
-            slack_api=env.get("SLACK_API", "").strip() or cls.slack_api,
-        )
+        return _with_slack(_with_people(_of_stack(cls, env), env), env)
+
+
+def _of_stack(cls: type[Settings], env: Mapping[str, str]) -> Settings:
+    return cls(
+        stage=_required(env, "STAGE"),
+        region=_region(env),
+        table_name=_required(env, "TABLE_NAME"),
+        data_bucket=_required(env, "DATA_BUCKET"),
+        event_bus_name=_required(env, "EVENT_BUS_NAME"),
+        dead_letters_url=_required(env, "DEAD_LETTERS_URL"),
+        run_machine_arn=_required(env, "RUN_MACHINE_ARN"),
+        cluster_machine_arn=_required(env, "CLUSTER_MACHINE_ARN"),
+        teardown_machine_arn=_required(env, "TEARDOWN_MACHINE_ARN"),
+        schedule_group=_required(env, "SCHEDULE_GROUP"),
+        steps_function_arn=_required(env, "STEPS_FUNCTION_ARN"),
+        schedules_role_arn=_required(env, "SCHEDULES_ROLE_ARN"),
+        node_boundary_arn=_required(env, "NODE_BOUNDARY_ARN"),
+        secret_prefix=_required(env, "SECRET_PREFIX"),
+        default_subnet_ids=_comma_list(env, "DEFAULT_SUBNET_IDS"),
+        default_security_group_ids=_comma_list(env, "DEFAULT_SECURITY_GROUP_IDS"),
+        parallelcluster_api_url=env.get("PARALLELCLUSTER_API_URL", "").strip(),
+        heartbeat_seconds=_positive_seconds(env, "HEARTBEAT_SECONDS", 60.0),
+        orphan_seconds=_positive_seconds(env, "ORPHAN_SECONDS", 600.0),
+        tell_changes=env.get("TELL_CHANGES", "").strip() == "true",
+        notice_topic_arn=env.get("NOTICE_TOPIC_ARN", "").strip(),
+        aws_endpoint=env.get("AWS_ENDPOINT_URL", "").strip(),
+    )
+
+
+def _with_people(settings: Settings, env: Mapping[str, str]) -> Settings:
+    """Who may what, and what others approve."""
+    return replace(
+        settings,
+        admins=_patterns(env, "ADMINS"),
+        members=_patterns(env, "MEMBERS"),
+        viewers=_patterns(env, "VIEWERS"),
+        audit_days=_days(env, "AUDIT_DAYS", 400),
+        approval_above_usd=_usd(env, "APPROVAL_ABOVE_USD"),
+        approvals_needed=_people(env, "APPROVALS_NEEDED"),
+        approval_seconds=_positive_seconds(env, "APPROVAL_SECONDS", 86400.0),
+        approvers=_comma_list(env, "APPROVERS"),
+    )
+
+
+def _with_slack(settings: Settings, env: Mapping[str, str]) -> Settings:
+    return replace(
+        settings,
+        slack_people=env.get("SLACK_PEOPLE", "").strip(),
+        slack_hooks=env.get("SLACK_HOOKS", "").strip() or settings.slack_hooks,
+        slack_channel=env.get("SLACK_CHANNEL", "").strip(),
+        slack_digest_hour=_hour(env, "SLACK_DIGEST_HOUR"),
+        slack_digest_zone=env.get("SLACK_DIGEST_ZONE", "").strip() or settings.slack_digest_zone,
+        slack_bot_token=env.get("SLACK_BOT_TOKEN", "").strip(),
+        slack_api=env.get("SLACK_API", "").strip() or settings.slack_api,
+    )
 
 
 def _required(env: Mapping[str, str], name: str) -> str:

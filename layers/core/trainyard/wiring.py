@@ -8,14 +8,22 @@ from typing import TYPE_CHECKING
 
 from trainyard.domain.approvals import ApprovalRules
 from trainyard.domain.people import RolesOfPeople
-from trainyard.ports import Backend, Blobs, Config, Ports
+from trainyard.ports import Config, Ports
 from trainyard.settings import Settings
 
 if TYPE_CHECKING:
+    from trainyard.aws.clients import Lazy
     from trainyard.aws.executions import Machine
+    from trainyard.aws.table import Table
     from trainyard.chat.mornings import Morning
-    from trainyard.chat.threads import Telling
+    from trainyard.chat.telling import Telling
     from trainyard.chat.worker import Chat
+    from trainyard.outside.backends import Backend
+    from trainyard.outside.blobs import Blobs
+    from trainyard.outside.clock import Clock
+    from trainyard.outside.lustre import Lustre
+    from trainyard.outside.notices import Notices
+    from trainyard.outside.schedules import Scheduler
 
 
 @cache
@@ -60,7 +68,7 @@ def telling() -> Telling:
     from trainyard.aws.slack_requests import TableClaims
     from trainyard.aws.slack_threads import TableThreads
     from trainyard.aws.table import Table
-    from trainyard.chat.threads import Telling
+    from trainyard.chat.telling import Telling
     from trainyard.chat.web_api import WebApi
 
     settings, clock = Settings.from_env(), SystemClock()
@@ -101,78 +109,35 @@ def morning() -> Morning | None:
 
 def build(settings: Settings) -> Ports:
     """Adapters for these settings; boto3's clients are made on their first call."""
-    from trainyard.aws.approvals import TableApprovals
-    from trainyard.aws.arrays import TableArrays
-    from trainyard.aws.audit import TableAudit
-    from trainyard.aws.blobs import S3Blobs
+    from trainyard.aws.bucket_adapters import bucket_adapters
     from trainyard.aws.clients import Lazy
     from trainyard.aws.clock import SystemClock, Ulids
-    from trainyard.aws.clusters import TableClusters
     from trainyard.aws.dead_letters import QueueDeadLetters
-    from trainyard.aws.directories import S3Directories
     from trainyard.aws.executions import StateMachines
-    from trainyard.aws.exports import S3Exports
-    from trainyard.aws.filesystems import TableFilesystems
-    from trainyard.aws.fsx import Fsx
     from trainyard.aws.metrics import LogMetrics
     from trainyard.aws.networks import Subnets
-    from trainyard.aws.notices import TableNotices
     from trainyard.aws.pricing import PriceList
     from trainyard.aws.receivers import HttpsReceivers
-    from trainyard.aws.runs import TableRuns
-    from trainyard.aws.scheduler import EventBridgeScheduler
-    from trainyard.aws.schedules import TableSchedules
     from trainyard.aws.secrets import SecretKeys
-    from trainyard.aws.sources import S3Sources
     from trainyard.aws.table import Table
-    from trainyard.aws.team_budgets import TableTeamBudgets
-    from trainyard.aws.turns import TableTurns
-    from trainyard.aws.uploads import S3Uploads
-    from trainyard.aws.waits import TableWaits
+    from trainyard.aws.table_adapters import table_adapters
     from trainyard.aws.webhooks import TableWebhooks
 
     table, clock = Table(Lazy("dynamodb", settings.region), settings.table_name), SystemClock()
-    s3, events = Lazy("s3", settings.region), Lazy("events", settings.region)
-    blobs = S3Blobs(s3, settings.data_bucket)
+    events = Lazy("events", settings.region)
+    in_buckets = bucket_adapters(Lazy("s3", settings.region), settings.data_bucket)
     return Ports(
-        runs=TableRuns(table, clock),
-        arrays=TableArrays(table, clock),
-        turns=TableTurns(table),
-        approvals=TableApprovals(table, clock),
-        schedules=TableSchedules(table, clock),
-        scheduler=EventBridgeScheduler(
-            Lazy("scheduler", settings.region),
-            settings.schedule_group,
-            settings.steps_function_arn,
-            settings.schedules_role_arn,
-        ),
-        team_budgets=TableTeamBudgets(table, clock),
+        **table_adapters(table, clock, timedelta(days=settings.audit_days)),
+        **in_buckets,
+        scheduler=_scheduler(settings),
         webhooks=TableWebhooks(table, clock, events, settings.event_bus_name),
         receivers=HttpsReceivers(loopback=_on_this_machine(settings.aws_endpoint)),
-        clusters=TableClusters(table, clock),
-        filesystems=TableFilesystems(table, clock),
-        audit=TableAudit(table, clock, timedelta(days=settings.audit_days)),
-        lustre=Fsx(
-            Lazy("fsx", settings.region), Lazy("cloudwatch", settings.region), settings.stage, clock
-        ),
+        lustre=_lustre(settings, clock),
         networks=Subnets(Lazy("ec2", settings.region)),
-        waits=TableWaits(table),
-        backends=_backends(settings, blobs),
-        blobs=blobs,
-        uploads=S3Uploads(s3, settings.data_bucket),
-        sources=S3Sources(s3),
-        exports=S3Exports(s3, settings.data_bucket),
-        directories=S3Directories(s3, settings.data_bucket),
+        backends=_backends(settings, in_buckets["blobs"]),
         executions=StateMachines(Lazy("stepfunctions", settings.region), _machines(settings)),
         dead_letters=QueueDeadLetters(Lazy("sqs", settings.region), settings.dead_letters_url),
-        notices=TableNotices(
-            table,
-            events,
-            settings.event_bus_name,
-            Lazy("sns", settings.region),
-            settings.notice_topic_arn,
-            shown=settings.tell_changes,
-        ),
+        notices=_notices(settings, table, events),
         secrets=SecretKeys(Lazy("secretsmanager", settings.region), settings.stage),
         metrics=LogMetrics(settings.stage),
         prices=PriceList(Lazy("pricing", "us-east-1"), settings.region),
@@ -182,11 +147,45 @@ def build(settings: Settings) -> Ports:
     )
 
 
+def _scheduler(settings: Settings) -> Scheduler:
+    from trainyard.aws.clients import Lazy
+    from trainyard.aws.scheduler import EventBridgeScheduler
+
+    return EventBridgeScheduler(
+        Lazy("scheduler", settings.region),
+        settings.schedule_group,
+        settings.steps_function_arn,
+        settings.schedules_role_arn,
+    )
+
+
+def _lustre(settings: Settings, clock: Clock) -> Lustre:
+    from trainyard.aws.clients import Lazy
+    from trainyard.aws.fsx import Fsx
+
+    fsx, cloudwatch = Lazy("fsx", settings.region), Lazy("cloudwatch", settings.region)
+    return Fsx(fsx, cloudwatch, settings.stage, clock)
+
+
+def _notices(settings: Settings, table: Table, events: Lazy) -> Notices:
+    from trainyard.aws.clients import Lazy
+    from trainyard.aws.notices import TableNotices
+
+    return TableNotices(
+        table,
+        events,
+        settings.event_bus_name,
+        Lazy("sns", settings.region),
+        settings.notice_topic_arn,
+        shown=settings.tell_changes,
+    )
+
+
 def _on_this_machine(aws_endpoint: str) -> bool:
     """Whether AWS itself is the local cloud."""
     from urllib.parse import urlsplit
 
-    from trainyard.domain.webhooks import is_loopback
+    from trainyard.domain.webhook_urls import is_loopback
 
     return is_loopback(urlsplit(aws_endpoint).hostname or "")
 

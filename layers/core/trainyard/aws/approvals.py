@@ -10,7 +10,8 @@ from trainyard.aws.table import Table
 from trainyard.domain import errors
 from trainyard.domain.approval_records import Approval
 from trainyard.domain.listing import Wanted
-from trainyard.ports import Clock, Page
+from trainyard.outside.clock import Clock
+from trainyard.outside.pages import Page
 
 _PENDING, _DECIDED = "approvals#pending", "approvals#decided"
 _SORT_KEY = "approval"

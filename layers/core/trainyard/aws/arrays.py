@@ -10,7 +10,8 @@ from trainyard.aws.table import Table
 from trainyard.domain import errors
 from trainyard.domain.array_records import RunArray
 from trainyard.domain.listing import EVERYTHING
-from trainyard.ports import Clock, Page
+from trainyard.outside.clock import Clock
+from trainyard.outside.pages import Page
 
 _ACTIVE, _ENDED = "arrays#active", "arrays#ended"
 _SORT_KEY = "array"

@@ -9,7 +9,8 @@ from trainyard.aws import page_tokens
 from trainyard.aws.items import Item, number, pack, record_of, stamp, text
 from trainyard.aws.table import Table
 from trainyard.domain.audit import AuditEntry, AuditQuery
-from trainyard.ports import Clock, Page
+from trainyard.outside.clock import Clock
+from trainyard.outside.pages import Page
 
 #: Entries that one page reads at most, whether it shows them or not.
 MOST_READ = 2000

@@ -5,29 +5,30 @@ from __future__ import annotations
 import builtins
 from datetime import datetime, timedelta
 
-from trainyard.aws import listing, notices
-from trainyard.aws.facts import fact_item, names_item, read_facts, written
-from trainyard.aws.items import (
-    Item,
-    Value,
-    number,
-    pack,
-    readable,
-    record_of,
-    stamp,
-    text,
-    unstamp,
+from trainyard.aws import listing
+from trainyard.aws.cluster_items import (
+    ACTIVE,
+    DELETED,
+    attributes_of,
+    cluster_of,
+    is_gone,
+    key_of,
+    next_generation,
+    notice_item,
+    pk_of,
 )
+from trainyard.aws.facts import fact_item, names_item, read_facts, written
+from trainyard.aws.items import number, pack, readable, record_of, stamp, text
 from trainyard.aws.table import Table
 from trainyard.domain import errors
 from trainyard.domain.listing import EVERYTHING, Wanted
 from trainyard.domain.notices import Notice, of_cluster
 from trainyard.domain.records import Cluster
-from trainyard.ports import Clock, Page
+from trainyard.outside.clock import Clock
+from trainyard.outside.pages import Page
 from trainyard_contracts.events import ClusterHeartbeat, Fact
 
 HEARTBEAT_LIFETIME = timedelta(days=7)
-_ACTIVE, _DELETED = "clusters#active", "clusters#deleted"
 
 
 class TableClusters:
@@ -37,20 +38,20 @@ class TableClusters:
         self._table, self._clock = table, clock
 
     def create(self, cluster: Cluster) -> Cluster:
-        item = self._table.get(_pk(cluster.name), "cluster")
-        before = None if item is None else _cluster(item)
-        if before is not None and not _gone(before):
+        item = self._table.get(pk_of(cluster.name), "cluster")
+        before = None if item is None else cluster_of(item)
+        if before is not None and not is_gone(before):
             raise errors.ClusterExists(
                 f"a cluster named '{cluster.name}' exists; its status is {before.status}"
             )
-        made = cluster if before is None else _next_generation(cluster, before)
+        made = cluster if before is None else next_generation(cluster, before)
         condition, values = "attribute_not_exists(pk)", None
         if before is not None:
             # The version goes on counting, so a straggler of the old generation never writes
             # the new one.
             condition, values = "version = :before", {":before": number(before.version)}
         if not self._table.put(
-            {**_key(made.name), **_attributes(made)}, condition=condition, values=values
+            {**key_of(made.name), **attributes_of(made)}, condition=condition, values=values
         ):
             raise errors.ClusterExists(
                 f"a cluster named '{cluster.name}' was created at the same moment"
@@ -58,20 +59,20 @@ class TableClusters:
         return made
 
     def get(self, name: str) -> Cluster:
-        item = self._table.get(_pk(name), "cluster")
+        item = self._table.get(pk_of(name), "cluster")
         if item is None:
             raise errors.ClusterNotFound.of(name)
-        return _cluster(item)
+        return cluster_of(item)
 
     def put(self, cluster: Cluster) -> Cluster:
         after = cluster.changed(version=cluster.version + 1, updated_at=self._clock.now())
-        attributes = _attributes(after)
+        attributes = attributes_of(after)
         expression = "SET " + ", ".join(f"#{name} = :{name}" for name in attributes)
         values = {f":{name}": value for name, value in attributes.items()} | {
             ":before": number(cluster.version)
         }
         write = self._table.change_if(
-            _pk(cluster.name),
+            pk_of(cluster.name),
             "cluster",
             expression,
             condition="version = :before",
@@ -79,7 +80,7 @@ class TableClusters:
             names={f"#{name}": name for name in attributes},
         )
         notice = of_cluster(after)
-        told = [] if notice is None else [self._table.new(_notice_item(cluster.name, notice))]
+        told = [] if notice is None else [self._table.new(notice_item(cluster.name, notice))]
         failed = self._table.transact(write, *told)
         if failed == [1]:  # people have heard of it already
             failed = self._table.transact(write)
@@ -91,7 +92,7 @@ class TableClusters:
         return after
 
     def succeed(self, cluster: Cluster, successor: Cluster) -> Cluster:
-        item = {**_key(successor.name), **_attributes(successor)}
+        item = {**key_of(successor.name), **attributes_of(successor)}
         values = {":before": number(cluster.version)}
         if not self._table.put(item, condition="version = :before", values=values):
             raise errors.ConflictError(f"cluster {cluster.name} was changed by someone else")
@@ -99,13 +100,13 @@ class TableClusters:
 
     def list(self, *, limit: int, token: str | None, wanted: Wanted = EVERYTHING) -> Page[Cluster]:
         partitions = [
-            *([_ACTIVE] if wanted.statuses != {"Deleted"} else []),
-            *([_DELETED] if not wanted.statuses or "Deleted" in wanted.statuses else []),
+            *([ACTIVE] if wanted.statuses != {"Deleted"} else []),
+            *([DELETED] if not wanted.statuses or "Deleted" in wanted.statuses else []),
         ]
-        return listing.search(self._table, partitions, _cluster, wanted, limit=limit, token=token)
+        return listing.search(self._table, partitions, cluster_of, wanted, limit=limit, token=token)
 
     def active(self) -> builtins.list[Cluster]:
-        clusters = readable(_cluster, self._table.listed(_ACTIVE))
+        clusters = readable(cluster_of, self._table.listed(ACTIVE))
         return [cluster for _, cluster in clusters if cluster.status != "Deleted"]
 
     def touch(
@@ -118,7 +119,7 @@ class TableClusters:
                     f"{attribute} < :at)"
                 )
                 self._table.update(
-                    _pk(name),
+                    pk_of(name),
                     "cluster",
                     f"SET {attribute} = :at",
                     condition=forwards,
@@ -126,7 +127,7 @@ class TableClusters:
                 )
 
     def record(self, name: str, fact: Fact) -> bool:
-        pk, (stored, names) = _pk(name), written(fact)
+        pk, (stored, names) = pk_of(name), written(fact)
         if names is None:
             return self._table.put(fact_item(pk, stored), condition="attribute_not_exists(pk)")
         return not self._table.transact(
@@ -135,10 +136,10 @@ class TableClusters:
         )
 
     def facts(self, name: str) -> builtins.list[Fact]:
-        return read_facts(self._table, _pk(name))
+        return read_facts(self._table, pk_of(name))
 
     def tell(self, name: str, notice: Notice) -> bool:
-        item = _notice_item(name, notice)
+        item = notice_item(name, notice)
         return self._table.put(item, condition="attribute_not_exists(pk)")
 
     def put_heartbeat(self, heartbeat: ClusterHeartbeat) -> None:
@@ -156,58 +157,3 @@ class TableClusters:
         last = "9" if until is None else f"{stamp(until)}#~"
         newest = self._table.between(f"beat#{name}", stamp(since), last, limit=limit)
         return [record_of(ClusterHeartbeat, item) for item in reversed(newest)]
-
-
-def _pk(name: str) -> str:
-    return f"cluster#{name}"
-
-
-def _key(name: str) -> Item:
-    return {"pk": text(_pk(name)), "sk": text("cluster")}
-
-
-def _notice_item(name: str, notice: Notice) -> Item:
-    return {
-        "pk": text(_pk(name)),
-        "sk": text(f"notice#{notice.id}"),
-        **notices.attributes(notice),
-    }
-
-
-def _attributes(cluster: Cluster) -> dict[str, Value]:
-    return {
-        "doc": pack(cluster),
-        "version": number(cluster.version),
-        "gsi1pk": text(_DELETED if cluster.status == "Deleted" else _ACTIVE),
-        "gsi1sk": text(f"{stamp(cluster.created_at)}#{cluster.name}"),
-        **listing.attributes(
-            name=cluster.name,
-            status=cluster.status,
-            cluster=cluster.name,
-            labels=cluster.labels,
-            created_by=cluster.created_by,
-        ),
-    }
-
-
-def _gone(cluster: Cluster) -> bool:
-    """Nothing of it exists in AWS any more, so its name is free."""
-    return cluster.status == "Deleted" or (cluster.status == "Failed" and cluster.arn is None)
-
-
-def _next_generation(cluster: Cluster, before: Cluster) -> Cluster:
-    return cluster.changed(generation=before.generation + 1, version=before.version + 1)
-
-
-def _cluster(item: Item) -> Cluster:
-    """The document, with the times that `touch` writes beside it laid over."""
-    cluster = record_of(Cluster, item)
-    return cluster.changed(
-        last_used_at=_later(cluster.last_used_at, item.get("lastUsedAt")),
-        last_heartbeat_at=_later(cluster.last_heartbeat_at, item.get("lastHeartbeatAt")),
-    )
-
-
-def _later(written: datetime | None, touched: Value | None) -> datetime | None:
-    times = [at for at in (written, unstamp(touched["S"]) if touched else None) if at is not None]
-    return max(times, default=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainyard.aws.refusals import translated
-from trainyard.ports import DeadLetter
+from trainyard.outside.executions import DeadLetter
 
 #: SQS's own limit for one call.
 BATCH = 10

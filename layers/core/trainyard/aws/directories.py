@@ -7,7 +7,7 @@ from typing import Any
 
 from trainyard.aws.refusals import translated
 from trainyard.domain import errors
-from trainyard.ports import Directory
+from trainyard.outside.directories import Directory
 from trainyard_contracts import places
 
 #: What an export takes of a directory. SageMaker's own uploads (/opt/ml/model) lie beside these.

@@ -9,7 +9,7 @@ from trainyard.aws.object_copy import ObjectCopy
 from trainyard.aws.refusals import translated
 from trainyard.domain import errors
 from trainyard.domain.manifest_pages import NotAManifest, read_part
-from trainyard.ports import Page
+from trainyard.outside.pages import Page
 from trainyard_contracts.files import ExportedObject
 
 _MISSING = {

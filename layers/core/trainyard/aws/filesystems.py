@@ -10,7 +10,8 @@ from trainyard.aws.table import Table
 from trainyard.domain import errors
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.listing import EVERYTHING, Wanted
-from trainyard.ports import Clock, Page
+from trainyard.outside.clock import Clock
+from trainyard.outside.pages import Page
 
 _ACTIVE, _DELETED = "filesystems#active", "filesystems#deleted"
 _SORT_KEY = "filesystem"

@@ -15,7 +15,9 @@ from trainyard.domain import errors
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.filesystems import Life, TaskEnd, TaskLife
 from trainyard.domain.records import Cluster
-from trainyard.ports import BackendRequest, Clock, SeenFilesystem, SeenLink
+from trainyard.outside.clock import Clock
+from trainyard.outside.seen_clusters import BackendRequest
+from trainyard.outside.seen_filesystems import SeenFilesystem, SeenLink
 from trainyard_contracts.places import CLUSTER_TAG, FILESYSTEM_TAG, RECORD_TAG, STAGE_TAG
 
 _LOG = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ from trainyard.domain.records import Cluster, Run
 from trainyard.domain.schedule_records import Schedule
 from trainyard.domain.team_budget_records import TeamBudget
 from trainyard.domain.webhook_records import Webhook
-from trainyard.ports import Page
+from trainyard.outside.pages import Page
 from trainyard_contracts.people import Person
 
 INDEX = "listed"

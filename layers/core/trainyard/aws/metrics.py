@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainyard.ports import MetricUnit
+from trainyard.outside.figures import MetricUnit
 
 NAMESPACE = "Trainyard"
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trainyard.aws.refusals import translated
-from trainyard.ports import Place
+from trainyard.outside.networks import Place
 
 
 class Subnets:

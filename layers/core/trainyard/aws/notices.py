@@ -14,7 +14,7 @@ from trainyard.aws.table import Table
 from trainyard.domain import errors
 from trainyard.domain.notice_text import attributes_of, subject_of, text_of
 from trainyard.domain.notices import Notice
-from trainyard.ports import UnsentNotice
+from trainyard.outside.notices import UnsentNotice
 from trainyard_contracts.user_events import CHANGES, SOURCE, UserEvent
 
 _LOG = logging.getLogger(__name__)

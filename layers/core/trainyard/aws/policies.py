@@ -12,7 +12,7 @@ from typing import Any
 
 from trainyard.aws.refusals import translated
 from trainyard.domain import errors
-from trainyard.ports import FoundPolicy, NodePolicy
+from trainyard.outside.policies import FoundPolicy, NodePolicy
 
 
 class _Exists(errors.TrainyardError):

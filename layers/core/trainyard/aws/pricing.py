@@ -13,7 +13,7 @@ from typing import Any
 
 from trainyard.aws.refusals import translated
 from trainyard.domain import errors
-from trainyard.ports import Product
+from trainyard.outside.seen_clusters import Product
 from trainyard_contracts.cluster_base import ClusterBase
 from trainyard_contracts.filesystems import FilesystemSpec
 

@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from trainyard.domain.addresses import Address, address_of, why_not_public
-from trainyard.domain.webhooks import Answer, is_loopback, refusal_of
+from trainyard.domain.webhook_answers import Answer
+from trainyard.domain.webhook_urls import is_loopback, refusal_of
 
 #: For all of a request: its name, the connection, and the answer's head.
 TIMEOUT_SECONDS = 15.0

@@ -9,7 +9,7 @@ from typing import Any
 
 from trainyard.aws.refusals import NEXT_STEP, translated
 from trainyard.domain import errors
-from trainyard.ports import FoundRole, NodeRole
+from trainyard.outside.roles import FoundRole, NodeRole
 
 _POLICY = "node"
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from trainyard.aws.session_channel import SessionChannel
 from trainyard.domain import errors
 from trainyard.domain.records import Cluster
-from trainyard.ports import CommandResult
+from trainyard.outside.commands import CommandResult
 
 #: A session has no profile and so no PATH of ours: our programs are named by their absolute path.
 PROGRAMS = "/opt/trainyard/bin"

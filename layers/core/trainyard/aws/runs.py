@@ -3,38 +3,37 @@
 from __future__ import annotations
 
 import builtins
-import hashlib
-import json
-import zlib
 from collections.abc import Sequence
-from datetime import datetime, timedelta
-
-from pydantic import ValidationError
+from datetime import datetime
 
 from trainyard.aws import listing, notices, page_tokens
 from trainyard.aws.facts import fact_item, names_item, read_facts, written
-from trainyard.aws.items import (
-    Item,
-    document,
-    number,
-    pack,
-    readable,
-    record_of,
-    stamp,
-    text,
-    unreadable,
+from trainyard.aws.items import Item, document, number, pack, readable, record_of, text
+from trainyard.aws.run_items import (
+    ACTIVE,
+    CHILD,
+    ENDED,
+    checkpoint_of,
+    child_item,
+    key_item,
+    key_pk,
+    line_item,
+    marker_item,
+    named_cluster,
+    pk_of,
+    run_item,
+    run_of,
 )
 from trainyard.aws.table import Table
 from trainyard.domain import errors
 from trainyard.domain.listing import EVERYTHING, Wanted
 from trainyard.domain.notices import of_line
 from trainyard.domain.records import TERMINAL, Checkpoint, Run, TimelineEntry
-from trainyard.ports import Clock, Page
+from trainyard.outside.clock import Clock
+from trainyard.outside.pages import Page
 from trainyard_contracts import places
 from trainyard_contracts.events import Fact
 
-IDEMPOTENCY_LIFETIME = timedelta(hours=24)
-_ACTIVE, _ENDED = "runs#active", "runs#ended"
 #: One write each, in any order: the details are those of the whole checkpoint, the verdict is the
 #: later one.
 _WHOLE = "SET doc = :doc, verdict = if_not_exists(verdict, :verdict)"
@@ -43,7 +42,6 @@ _PRUNED = "SET doc = if_not_exists(doc, :doc), verdict = :verdict"
 _PAGE_BYTES = 2 * 1024 * 1024
 #: A transaction takes 100 writes: the run, and two for each line.
 _LINES_AT_ONCE = 49
-_CHILD = "child#"
 
 
 class TableRuns:
@@ -53,15 +51,15 @@ class TableRuns:
         self._table, self._clock = table, clock
 
     def create(self, run: Run, *, idempotency_key: str | None, body_hash: str) -> Run:
-        children = [self._table.always(_child_item(one, run.id)) for one in run.spec.after]
+        children = [self._table.always(child_item(one, run.id)) for one in run.spec.after]
         if idempotency_key is None:
-            failed = self._table.transact(self._table.new(_run_item(run)), *children)
+            failed = self._table.transact(self._table.new(run_item(run)), *children)
             # Our own write, whose answer was lost: an id is never made for two runs.
             return run if not failed else self.get(run.id)
-        key = _key_item(run, idempotency_key, body_hash)
+        key = key_item(run, idempotency_key, body_hash)
         now = {":now": number(int(run.created_at.timestamp()))}
         failed = self._table.transact(
-            self._table.new(_run_item(run)),
+            self._table.new(run_item(run)),
             self._table.new(key, unless="expiresAt < :now", values=now),
             *children,
         )
@@ -73,7 +71,7 @@ class TableRuns:
         return known
 
     def by_key(self, idempotency_key: str, body_hash: str, *, at: datetime) -> Run | None:
-        key = self._table.get(_key_pk(idempotency_key), "key")
+        key = self._table.get(key_pk(idempotency_key), "key")
         if key is None or int(key["expiresAt"]["N"]) < int(
             at.timestamp()
         ):  # DynamoDB takes its time to delete what expired
@@ -89,20 +87,20 @@ class TableRuns:
         return self.get(key["runId"]["S"])
 
     def get(self, run_id: str) -> Run:
-        item = self._table.get(_pk(run_id), "run")
+        item = self._table.get(pk_of(run_id), "run")
         if item is None:
             raise errors.RunNotFound.of(run_id)
-        return _run(item)
+        return run_of(item)
 
     def children(self, run_id: str) -> builtins.list[str]:
-        items = self._table.query(_pk(run_id), _CHILD)
-        return [item["sk"]["S"].removeprefix(_CHILD) for item in items]
+        items = self._table.query(pk_of(run_id), CHILD)
+        return [item["sk"]["S"].removeprefix(CHILD) for item in items]
 
     def put(self, run: Run, lines: Sequence[TimelineEntry] = ()) -> Run:
         after = run.changed(version=run.version + 1, updated_at=self._clock.now())
         for line in lines[_LINES_AT_ONCE:]:
             self.note(run.id, line)
-        if not self._put(_run_item(after), run, lines[:_LINES_AT_ONCE]):
+        if not self._put(run_item(after), run, lines[:_LINES_AT_ONCE]):
             raise errors.ConflictError(
                 f"run {run.id} was changed by someone else since version {run.version}"
             )
@@ -119,8 +117,8 @@ class TableRuns:
                 write
                 for line in lines
                 for write in (
-                    self._table.new(_marker_item(run.id, line)),
-                    self._table.always(_line_item(run.id, line)),
+                    self._table.new(marker_item(run.id, line)),
+                    self._table.always(line_item(run.id, line)),
                 )
             ]
             failed = self._table.transact(
@@ -134,37 +132,37 @@ class TableRuns:
     def list(self, *, limit: int, token: str | None, wanted: Wanted = EVERYTHING) -> Page[Run]:
         statuses = wanted.statuses
         partitions = [
-            *([_ACTIVE] if not statuses or statuses - TERMINAL else []),
-            *([_ENDED] if not statuses or statuses & TERMINAL else []),
+            *([ACTIVE] if not statuses or statuses - TERMINAL else []),
+            *([ENDED] if not statuses or statuses & TERMINAL else []),
         ]
-        return listing.search(self._table, partitions, _run, wanted, limit=limit, token=token)
+        return listing.search(self._table, partitions, run_of, wanted, limit=limit, token=token)
 
     def beginning(self, prefix: str, *, at_most: int) -> builtins.list[str]:
         found = [
-            pk.removeprefix(_pk(""))
-            for partition in (_ACTIVE, _ENDED)
-            for pk in self._table.ids(partition, _pk(prefix), at_most=at_most)
+            pk.removeprefix(pk_of(""))
+            for partition in (ACTIVE, ENDED)
+            for pk in self._table.ids(partition, pk_of(prefix), at_most=at_most)
         ]
         return sorted(set(found), reverse=True)[:at_most]
 
     def active(self) -> builtins.list[Run]:
-        listed = self._table.listed(_ACTIVE)
-        return [run for _, run in readable(_run, listed) if not run.terminal]
+        listed = self._table.listed(ACTIVE)
+        return [run for _, run in readable(run_of, listed) if not run.terminal]
 
     def on_cluster(self, cluster_name: str) -> builtins.list[Run]:
         return [run for run in self.active() if run.cluster_name == cluster_name]
 
     def unreadable_on(self, cluster_name: str) -> builtins.list[str]:
-        listed = self._table.listed(_ACTIVE)
-        read = {position for position, _ in readable(_run, listed)}
+        listed = self._table.listed(ACTIVE)
+        read = {position for position, _ in readable(run_of, listed)}
         return [
-            item["pk"]["S"].removeprefix(_pk(""))
+            item["pk"]["S"].removeprefix(pk_of(""))
             for position, item in listed
-            if position not in read and _named_cluster(item) in (None, cluster_name)
+            if position not in read and named_cluster(item) in (None, cluster_name)
         ]
 
     def record(self, run_id: str, fact: Fact, message: str) -> bool:
-        pk, (stored, names) = _pk(run_id), written(fact)
+        pk, (stored, names) = pk_of(run_id), written(fact)
         line = TimelineEntry(
             id=fact.id,
             at=fact.at,
@@ -177,17 +175,17 @@ class TableRuns:
         beside = [] if names is None else [self._table.always(names_item(pk, fact.id, names))]
         return not self._table.transact(
             self._table.new({**fact_item(pk, stored), **notices.attributes(of_line(run_id, line))}),
-            self._table.always(_line_item(run_id, line)),
+            self._table.always(line_item(run_id, line)),
             *beside,
         )
 
     def facts(self, run_id: str, attempt: int | None = None) -> builtins.list[Fact]:
-        return read_facts(self._table, _pk(run_id), attempt)
+        return read_facts(self._table, pk_of(run_id), attempt)
 
     def note(self, run_id: str, entry: TimelineEntry) -> None:
         self._table.transact(
-            self._table.new(_marker_item(run_id, entry)),
-            self._table.always(_line_item(run_id, entry)),
+            self._table.new(marker_item(run_id, entry)),
+            self._table.always(line_item(run_id, entry)),
         )
 
     def timeline(self, run_id: str, *, limit: int, token: str | None) -> Page[TimelineEntry]:
@@ -195,7 +193,7 @@ class TableRuns:
         return Page([record_of(TimelineEntry, item) for item in items], more)
 
     def put_checkpoint(self, run_id: str, checkpoint: Checkpoint) -> None:
-        pk, sk = _pk(run_id), f"ckpt#{checkpoint.step:012d}#{checkpoint.attempt:06d}"
+        pk, sk = pk_of(run_id), f"ckpt#{checkpoint.step:012d}#{checkpoint.attempt:06d}"
         if not places.is_own_checkpoint(checkpoint.path):
             sk += f"#{checkpoint.path}"  # several names may be of one step
         if checkpoint.status == "rejected":
@@ -224,7 +222,7 @@ class TableRuns:
 
     def checkpoints(self, run_id: str, *, limit: int, token: str | None) -> Page[Checkpoint]:
         items, more = self._page(run_id, "ckpt#", limit, token, newest_first=True)
-        return Page([_checkpoint(item) for item in items], more)
+        return Page([checkpoint_of(item) for item in items], more)
 
     def _page(
         self, run_id: str, prefix: str, limit: int, token: str | None, *, newest_first: bool
@@ -232,7 +230,7 @@ class TableRuns:
         query = (prefix, run_id)
         after = page_tokens.decode(query, token, prefix=prefix)
         items = self._table.query(
-            _pk(run_id), prefix, after=after, newest_first=newest_first, limit=limit + 1
+            pk_of(run_id), prefix, after=after, newest_first=newest_first, limit=limit + 1
         )
         count = min(limit, _count_within(items, _PAGE_BYTES))
         more = (
@@ -249,81 +247,3 @@ def _count_within(items: Sequence[Item], most: int) -> int:
         if count and filled > most:
             return count
     return len(items)
-
-
-def _pk(run_id: str) -> str:
-    return f"run#{run_id}"
-
-
-def _run(item: Item) -> Run:
-    return record_of(Run, item)
-
-
-def _named_cluster(item: Item) -> str | None:
-    """The cluster that a record names which cannot be read otherwise; None if it names none."""
-    try:
-        name = json.loads(document(item))["clusterName"]
-    except (ValueError, LookupError, TypeError, zlib.error):
-        return None
-    return name if isinstance(name, str) else None
-
-
-def _key_pk(idempotency_key: str) -> str:
-    return f"key#{hashlib.sha256(idempotency_key.encode()).hexdigest()}"
-
-
-def _run_item(run: Run) -> Item:
-    return {
-        "pk": text(_pk(run.id)),
-        "sk": text("run"),
-        "doc": pack(run),
-        "version": number(run.version),
-        "gsi1pk": text(_ENDED if run.terminal else _ACTIVE),
-        "gsi1sk": text(f"{stamp(run.created_at)}#{run.id}"),
-        **listing.attributes(
-            name=run.name,
-            status=run.status,
-            cluster=run.cluster_name,
-            labels=run.labels,
-            created_by=run.created_by,
-        ),
-    }
-
-
-def _child_item(run_id: str, child: str) -> Item:
-    return {"pk": text(_pk(run_id)), "sk": text(f"{_CHILD}{child}")}
-
-
-def _key_item(run: Run, idempotency_key: str, body_hash: str) -> Item:
-    expires = int((run.created_at + IDEMPOTENCY_LIFETIME).timestamp())
-    return {
-        "pk": text(_key_pk(idempotency_key)),
-        "sk": text("key"),
-        "runId": text(run.id),
-        "bodyHash": text(body_hash),
-        "expiresAt": number(expires),
-    }
-
-
-def _checkpoint(item: Item) -> Checkpoint:
-    found, verdict = record_of(Checkpoint, item), item["verdict"]["S"]
-    try:
-        return found.changed(status=verdict)
-    except ValidationError as error:
-        raise unreadable(item, f"verdict {verdict!r}") from error
-
-
-def _marker_item(run_id: str, entry: TimelineEntry) -> Item:
-    return {
-        "pk": text(_pk(run_id)),
-        "sk": text(f"note#{entry.id}"),
-        **notices.attributes(of_line(run_id, entry)),
-    }
-
-
-def _line_item(run_id: str, entry: TimelineEntry) -> Item:
-    return {
-        "pk": text(_pk(run_id)),
-        "sk": text(f"line#{stamp(entry.at)}#{entry.id}"),
-        "doc": pack(entry),
-    }

@@ -10,7 +10,8 @@ from trainyard.aws.table import Table
 from trainyard.domain import errors
 from trainyard.domain.listing import Wanted
 from trainyard.domain.schedule_records import Schedule
-from trainyard.ports import Clock, Page
+from trainyard.outside.clock import Clock
+from trainyard.outside.pages import Page
 
 #: One that is deleted stays in the first until EventBridge Scheduler surely has it no more.
 _ACTIVE, _DELETED = "schedules#active", "schedules#deleted"

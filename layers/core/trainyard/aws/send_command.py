@@ -15,7 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from trainyard.aws.refusals import code_of, message_of, translated
 from trainyard.domain import errors
-from trainyard.ports import CommandResult
+from trainyard.outside.commands import CommandResult
 
 DOCUMENT = "AWS-RunShellScript"
 #: The characters of what a command prints that GetCommandInvocation keeps.

@@ -19,7 +19,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from trainyard.aws.session_start import SessionStart
 from trainyard.aws.session_stream import CLIENT_VERSION, Conversation
 from trainyard.domain import errors
-from trainyard.ports import CommandResult
+from trainyard.outside.commands import CommandResult
 
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection

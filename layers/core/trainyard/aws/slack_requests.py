@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainyard.aws.items import number, text
 from trainyard.aws.table import Table
-from trainyard.ports import Clock
+from trainyard.outside.clock import Clock
 
 #: Who took one has this long: more than the function's time, less than until it is repeated.
 LEASE_SECONDS = 45

@@ -8,7 +8,7 @@ from trainyard.aws.items import Item, number, pack, readable, record_of, stamp, 
 from trainyard.aws.table import Table
 from trainyard.domain.errors import ConflictError
 from trainyard.domain.thread_records import RunThread, SlackDigest, SlackPause
-from trainyard.ports import Clock
+from trainyard.outside.clock import Clock
 
 _OPEN = "slack-threads"
 _SORT_KEY = "thread"

@@ -13,7 +13,8 @@ from trainyard.domain import errors
 from trainyard.domain.listing import Wanted
 from trainyard.domain.notices import Notice
 from trainyard.domain.team_budget_records import TeamBudget
-from trainyard.ports import Clock, Page
+from trainyard.outside.clock import Clock
+from trainyard.outside.pages import Page
 
 _HERE, _DELETED = "budgets#here", "budgets#deleted"
 _SORT_KEY = "budget"

@@ -8,7 +8,7 @@ from typing import Any
 
 from trainyard.aws.refusals import translated
 from trainyard.domain import errors
-from trainyard.ports import PutRequest
+from trainyard.outside.uploads import PutRequest
 from trainyard_contracts import places
 from trainyard_contracts.trees import Pack
 

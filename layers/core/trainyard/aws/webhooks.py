@@ -15,7 +15,8 @@ from trainyard.domain import errors
 from trainyard.domain.listing import Wanted
 from trainyard.domain.notices import Notice
 from trainyard.domain.webhook_records import Delivery, Webhook
-from trainyard.ports import Clock, Page
+from trainyard.outside.clock import Clock
+from trainyard.outside.pages import Page
 
 _HERE, _DELETED = "webhooks#here", "webhooks#deleted"
 _SORT_KEY = "webhook"

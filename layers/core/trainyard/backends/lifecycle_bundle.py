@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol, TypedDict
 from typing_extensions import Required, Unpack
 
 import trainyard_contracts
-from trainyard.ports import Blobs
+from trainyard.outside.blobs import Blobs
 from trainyard_contracts import places
 from trainyard_contracts.cluster_parts import SharedFilesystem
 from trainyard_contracts.files import ClusterFile, WorkerGroup

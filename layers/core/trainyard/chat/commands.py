@@ -18,8 +18,9 @@ from trainyard.chat.approving import approval_page, approvals_page, run_of
 from trainyard.chat.asking import asked_of_node, asked_of_run
 from trainyard.chat.blocks import Message, escaped, message
 from trainyard.chat.cluster_words import cluster_list, node_list
-from trainyard.chat.digest import digest_page, news_since
+from trainyard.chat.digest import digest_page
 from trainyard.chat.front.mistakes import MOST_REASON
+from trainyard.chat.news import news_since
 from trainyard.chat.run_words import cost_page, run_list, run_page
 from trainyard.chat.submitting import asked_by_words
 from trainyard.domain.listing import Wanted

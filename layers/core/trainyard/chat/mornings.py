@@ -14,17 +14,11 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from trainyard.app.audit.own_decisions import audit_own
-from trainyard.chat.digest import digest_page, news_since
-from trainyard.chat.threads import (
-    OF_MESSAGE,
-    REFUSED_SECONDS,
-    Telling,
-    Told,
-    paused,
-    quiet,
-    say_once,
-    tell,
-)
+from trainyard.chat.digest import digest_page
+from trainyard.chat.news import news_since
+from trainyard.chat.showing import quiet
+from trainyard.chat.telling import OF_MESSAGE, Telling, Told
+from trainyard.chat.threads import REFUSED_SECONDS, paused, say_once, tell
 from trainyard.chat.web_api import Limited, SlackRefused
 from trainyard.domain.errors import ConflictError, RetryableError
 from trainyard.domain.thread_records import SlackDigest

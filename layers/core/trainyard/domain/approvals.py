@@ -7,16 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from trainyard.domain.approval_records import Approval, ApprovalState, Vote
-from trainyard.domain.decisions import Draft
 from trainyard.domain.errors import Forbidden, WrongState
 from trainyard.domain.people import RolesOfPeople, matches
-from trainyard.domain.problems import problem
 from trainyard.domain.records import Asked, Run
-from trainyard.domain.words import because, counted, listed, who
+from trainyard.domain.words import counted, listed
+from trainyard.domain.worth import Worth
 from trainyard_contracts.people import Person
-from trainyard_contracts.specs import RunSpec
-
-_HOUR = 3600
 
 
 @dataclass(frozen=True)
@@ -42,54 +38,6 @@ class ApprovalRules:
         if owner is None or requester is None or may_be_one(owner, requester):
             return False
         return self.may_decide(roles, owner)
-
-
-@dataclass(frozen=True)
-class Hourly:
-    """What an hour of a run costs in one of its ways, by all that is said of it; in USD."""
-
-    #: As costs and budgets count it: `given`, or else `listed`. None: not known.
-    counted: float | None
-    #: By AWS's price list. None: it does not say.
-    listed: float | None
-    #: hourlyUsd of the cluster's spec; None: nobody gave it.
-    given: float | None = None
-    #: Who gave it could decide on the approval, so their word is enough.
-    trusted: bool = False
-
-    @property
-    def judged(self) -> float | None:
-        """By what an approval goes: the word of who asks makes nothing cheaper. None: not known."""
-        if self.given is None or self.trusted:
-            return self.counted
-        return None if self.listed is None else max(self.listed, self.given)
-
-    def at_most(self, spec: RunSpec) -> float | None:
-        """What a life of the run may cost; what somebody expects binds nobody. None: not known."""
-        if self.judged is None:
-            return None
-        longest = spec.limits.max_duration_seconds / _HOUR
-        # A budget ends when its own count says so, whatever an hour is worth.
-        if spec.budget is not None and self.counted:
-            longest = min(longest, spec.budget.max_usd / self.counted)
-        return self.judged * longest
-
-
-@dataclass(frozen=True)
-class Worth:
-    """What a life of a run may cost in its dearest way; `usd` is None where that is not known."""
-
-    usd: float | None
-    #: All that is known of its price is the word of who asks.
-    own_word: bool = False
-
-
-def worth(ways: Sequence[Hourly], spec: RunSpec) -> Worth:
-    """Of a run whose cluster may be made in these ways; none: its cluster is not there."""
-    known = [usd for usd in (way.at_most(spec) for way in ways) if usd is not None]
-    if ways and len(known) == len(ways):
-        return Worth(max(known))
-    return Worth(None, own_word=bool(ways) and all(way.counted is not None for way in ways))
 
 
 def why_needed(rules: ApprovalRules, found: Worth) -> str | None:
@@ -246,59 +194,3 @@ def _check_open(approval: Approval, now: datetime) -> None:
         next_step=f"Look at it with trainyard approval show {approval.id}. A run that ended for "
         f"want of it asks again when it is resumed: trainyard run resume {approval.run_id}.",
     )
-
-
-def still_waits(draft: Draft, approval: Approval | None) -> bool:
-    """True while nobody has decided; the run stops here if it may not begin.
-
-    Its life begins when it is approved: its limits count from then on.
-    """
-    run = draft.run
-    if not run.waits_for_approval:
-        return False
-    given = run.approval
-    assert given is not None
-    if approval is None or approval.state == "pending":
-        if draft.handle_once(f"{given.id}-needed"):
-            draft.note(
-                "approval", "ApprovalNeeded", f"{given.because} {_how(given)}", approvalId=given.id
-            )
-        draft.by(given.expires_at)
-        draft.status("Waiting", f"It waits for approval {given.id}. {given.because}")
-        return True
-    if approval.state in ("approved", "used") and approval.argument_hash == given.argument_hash:
-        names = listed([one.by.name for one in approval.approvers])
-        draft.change(approval_met_at=draft.now, opened_at=draft.now)
-        draft.status("Pending", f"Approved by {names}.")
-        draft.note("approved", "Approved", _approved_by(approval), approvalId=given.id)
-        return False
-    _refused(draft, approval)
-    return False
-
-
-def _refused(draft: Draft, approval: Approval) -> None:
-    code, type_ = "approval-denied", "ApprovalDenied"
-    if approval.denied is not None:
-        vote = approval.denied
-        reason = f"{who(vote.by)} denied approval {approval.id}.{because(vote.reason)}"
-    elif approval.state == "expired":
-        code, type_ = "approval-expired", "ApprovalExpired"
-        reason = f"Nobody decided on approval {approval.id} before it expired."
-        if approval.approvers:
-            had = counted(len(approval.approvers), "approval")
-            reason = f"Approval {approval.id} expired with {had} of {approval.needed}."
-    else:
-        reason = f"Approval {approval.id} is {approval.state}, or is for something else."
-    draft.stop("failed", reason, problem(code, reason))
-    draft.note("approval-refused", type_, reason, approvalId=approval.id)
-
-
-def _how(given: Asked) -> str:
-    return f"Approve it with: trainyard approval approve {given.id}"
-
-
-def _approved_by(approval: Approval) -> str:
-    said = [
-        f"{one.by.name}{f' ({one.reason})' if one.reason else ''}" for one in approval.approvers
-    ]
-    return f"Approved by {listed(said)}."

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from trainyard.domain import teardown
 from trainyard.domain.decisions import Decision, Draft
-from trainyard.domain.facts import CancelRequested
+from trainyard.domain.order_facts import CancelRequested
 from trainyard.domain.problems import problem
 from trainyard.domain.records import TERMINAL, Export, RunStatus
 from trainyard.domain.results import kept_because
@@ -107,22 +107,7 @@ def _exporting(draft: Draft) -> bool:
         return False  # the same export would leave the same files behind again
     draft.by(draft.now + timedelta(seconds=EXPORT_ASK_SECONDS))
     if export is None or (export.state == "failed" and export.tries < EXPORT_TRIES):
-        tries = export.tries + 1 if export else 1
-        draft.change(
-            export=Export(
-                id=f"{run.id}-final-{run.life}-{tries}",
-                final=True,
-                requested_at=draft.now,
-                tries=tries,
-            )
-        )
-        draft.status("Exporting")
-        draft.note(
-            f"export-{tries}",
-            "Exporting",
-            f"Exporting checkpoints and the final model to S3{_again(export)}.",
-            kind="status",
-        )
+        _begin_export(draft, export)
         return True
     if export.state == "failed":
         _give_up(draft, export.reason)
@@ -134,6 +119,26 @@ def _exporting(draft: Draft) -> bool:
         return False
     draft.status("Exporting")
     return True
+
+
+def _begin_export(draft: Draft, before: Export | None) -> None:
+    """Ask for the final export, for the first time or after the one `before` failed."""
+    run, tries = draft.run, before.tries + 1 if before else 1
+    draft.change(
+        export=Export(
+            id=f"{run.id}-final-{run.life}-{tries}",
+            final=True,
+            requested_at=draft.now,
+            tries=tries,
+        )
+    )
+    draft.status("Exporting")
+    draft.note(
+        f"export-{tries}",
+        "Exporting",
+        f"Exporting checkpoints and the final model to S3{_again(before)}.",
+        kind="status",
+    )
 
 
 def _can_export(draft: Draft) -> bool:

@@ -9,19 +9,14 @@ from itertools import chain
 from typing import Literal
 
 from trainyard.domain import adoption as adoption_rules
-from trainyard.domain import capacity
-from trainyard.domain.capacity import Refusal, classify
-from trainyard.domain.facts import Book, ClusterEvent, ClusterState, LifecycleFailed
+from trainyard.domain import capacity, capacity_refusals
+from trainyard.domain.book import Book
+from trainyard.domain.capacity_refusals import Refusal, classify
+from trainyard.domain.cluster_facts import ClusterEvent, ClusterState, LifecycleFailed
 from trainyard.domain.problems import problem
 from trainyard.domain.records import Adoption, Cluster, Problem
 from trainyard.domain.states import BackendStatus, NodeState
-from trainyard_contracts.events import (
-    AgentSilent,
-    ClusterReady,
-    Fact,
-    NodesChanged,
-    NodeUnhealthy,
-)
+from trainyard_contracts.events import AgentSilent, ClusterReady, Fact, NodesChanged, NodeUnhealthy
 
 #: A cluster that is being made or deleted is described this often, in case no event tells of it.
 LOOK_SECONDS = 60
@@ -218,7 +213,7 @@ def _without_nodes(
 
 def _with_first_word(cluster: Cluster, book: Book, found: Problem) -> Problem:
     """A backend may give up with words for its wait; AWS had said before what it lacks."""
-    word = capacity.first_word(book.of(ClusterEvent))
+    word = capacity_refusals.first_word(book.of(ClusterEvent))
     if not cluster.tries or word is None or found.code != "cluster-failed":
         return found
     return problem("no-capacity", f"{found.detail} AWS had said: {word.failure_message}")

@@ -10,7 +10,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
-from trainyard.domain.facts import Book, ClusterDeleted, PriceInForce, TryGone
+from trainyard.domain.book import Book
+from trainyard.domain.capacity_facts import PriceInForce, TryGone
+from trainyard.domain.cluster_facts import ClusterDeleted
 from trainyard.domain.records import Attempt, Run
 from trainyard_contracts.events import Fact
 

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from trainyard.domain.facts import Book, ClusterLost, ExportRequested
+from trainyard.domain.book import Book
+from trainyard.domain.cluster_facts import ClusterLost
+from trainyard.domain.order_facts import ExportRequested
 from trainyard.domain.records import (
     Action,
     Attempt,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from trainyard.domain import facts
+from trainyard.domain import capacity_facts, cluster_facts, facts, job_facts, order_facts
 from trainyard.domain.records import WaitKind
 from trainyard.domain.words import (
     because,
@@ -225,7 +225,7 @@ def _pruned(event: events.CheckpointPruned) -> str:
     return f"Checkpoint of step {event.step} made room; newer ones are whole."
 
 
-def _told(event: facts.ClusterEvent) -> str:
+def _told(event: cluster_facts.ClusterEvent) -> str:
     """The sentence with the reason that only DescribeClusterEvent gives."""
     reason = event.failure_message
     return (
@@ -233,13 +233,13 @@ def _told(event: facts.ClusterEvent) -> str:
     )
 
 
-def _tried(event: facts.CapacityTried) -> str:
+def _tried(event: capacity_facts.CapacityTried) -> str:
     price = "price not known" if event.hourly_usd is None else f"{event.hourly_usd:g} USD an hour"
     begins = f" It begins at {event.begins_at:%H:%M:%S} UTC." if event.begins_at else ""
     return f"Try {event.number} for capacity: {event.way} ({price}).{begins}"
 
 
-def _priced(fact: facts.PriceInForce) -> str:
+def _priced(fact: capacity_facts.PriceInForce) -> str:
     name, whose_ = fact.cluster_name, counted(fact.nodes, "node")
     if fact.hourly_usd is None:
         return f"What an hour of cluster '{name}' ({whose_}) costs is not known."
@@ -247,26 +247,26 @@ def _priced(fact: facts.PriceInForce) -> str:
     return f"An hour of cluster '{name}' ({whose_}) costs {fact.hourly_usd:g} USD, by {source}."
 
 
-def _no_capacity(event: facts.CapacityRefused) -> str:
+def _no_capacity(event: capacity_facts.CapacityRefused) -> str:
     return (
         f"AWS has no capacity for try {event.number} ({event.way}). {event.reason.rstrip('.')}. "
         "What was made of it is deleted before the next try."
     )
 
 
-def _job_over(fact: facts.JobEnded) -> str:
+def _job_over(fact: job_facts.JobEnded) -> str:
     why = f": {fact.reason.rstrip('.')}" if fact.reason else ""
     if not fact.job_id:
         return f"AWS made no job for attempt {fact.attempt} ({fact.how}){why}."
     return f"AWS says that job {fact.job_id} of attempt {fact.attempt} is over ({fact.how}){why}."
 
 
-def _health(event: facts.NodeHealth) -> str:
+def _health(event: cluster_facts.NodeHealth) -> str:
     judged = f"{event.instance_id} is {event.status} ({event.reason})"
     return f"AWS's health agent says {judged}; its repair action: {event.repair_action}."
 
 
-def _cancelled(fact: facts.CancelRequested) -> str:
+def _cancelled(fact: order_facts.CancelRequested) -> str:
     if fact.by is None and fact.reason:
         return f"The run is to be cancelled: {fact.reason}"
     return f"{who(fact.by)} asked to cancel the run.{because(fact.reason)}"
@@ -302,26 +302,26 @@ KINDS: dict[type[Fact], Kind] = {
     events.AgentBack: _kind(lambda event: f"The agent on {event.about.node} reports again."),
     events.NodeUnhealthy: _kind(_unhealthy, "cluster"),
     events.ExportFinished: _kind(_exported, "outcome", "export"),
-    facts.ClusterState: _kind(
+    cluster_facts.ClusterState: _kind(
         lambda fact: f"AWS says the cluster is {fact.status}.", "in-service", "deleted"
     ),
-    facts.ClusterEvent: _kind(_told),
-    facts.LifecycleFailed: _kind(_told, "in-service"),
-    facts.NodeHealth: _kind(_health),
-    facts.JobStage: _kind(lambda fact: f"Attempt {fact.attempt}: {fact.words}.", "outcome"),
-    facts.JobEnded: _kind(_job_over, "outcome"),
-    facts.ClusterFailed: _kind(
+    cluster_facts.ClusterEvent: _kind(_told),
+    cluster_facts.LifecycleFailed: _kind(_told, "in-service"),
+    cluster_facts.NodeHealth: _kind(_health),
+    job_facts.JobStage: _kind(lambda fact: f"Attempt {fact.attempt}: {fact.words}.", "outcome"),
+    job_facts.JobEnded: _kind(_job_over, "outcome"),
+    cluster_facts.ClusterFailed: _kind(
         lambda fact: f"Cluster '{fact.cluster_name}' failed: {fact.reason}", "cluster", "outcome"
     ),
-    facts.CapacityTried: _kind(_tried, "cluster"),
-    facts.CapacityRefused: _kind(_no_capacity),
-    facts.ArchiveEnded: _kind(lambda fact: fact.words, "teardown", "deleted"),
-    facts.ClusterLost: _kind(lambda fact: fact.reason, "cluster", "outcome", "export"),
-    facts.PriceInForce: _kind(_priced, "cluster", "outcome"),
-    facts.TryGone: _kind(
+    capacity_facts.CapacityTried: _kind(_tried, "cluster"),
+    capacity_facts.CapacityRefused: _kind(_no_capacity),
+    cluster_facts.ArchiveEnded: _kind(lambda fact: fact.words, "teardown", "deleted"),
+    cluster_facts.ClusterLost: _kind(lambda fact: fact.reason, "cluster", "outcome", "export"),
+    capacity_facts.PriceInForce: _kind(_priced, "cluster", "outcome"),
+    capacity_facts.TryGone: _kind(
         lambda fact: f"What was made of cluster '{fact.cluster_name}' is gone; nothing is billed."
     ),
-    facts.ClusterDeleted: _kind(
+    cluster_facts.ClusterDeleted: _kind(
         lambda fact: f"Cluster '{fact.cluster_name}' is deleted.",
         "cluster",
         "outcome",
@@ -329,8 +329,10 @@ KINDS: dict[type[Fact], Kind] = {
         "teardown",
         "deleted",
     ),
-    facts.CancelRequested: _kind(_cancelled, "cluster", "outcome", "export"),
-    facts.ExportRequested: _kind(lambda fact: f"{who(fact.by)} asked for an export.", "outcome"),
-    facts.TeamBudgetSpent: _kind(lambda fact: fact.reason, "cluster", "outcome", "export"),
-    facts.ResumeRequested: _kind(lambda fact: f"{who(fact.by)} resumed the run."),
+    order_facts.CancelRequested: _kind(_cancelled, "cluster", "outcome", "export"),
+    order_facts.ExportRequested: _kind(
+        lambda fact: f"{who(fact.by)} asked for an export.", "outcome"
+    ),
+    order_facts.TeamBudgetSpent: _kind(lambda fact: fact.reason, "cluster", "outcome", "export"),
+    order_facts.ResumeRequested: _kind(lambda fact: f"{who(fact.by)} resumed the run."),
 }

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from trainyard.domain.causes import EARLY_SECONDS
+from trainyard.domain.cluster_facts import ClusterDeleted
 from trainyard.domain.decisions import Draft
-from trainyard.domain.facts import ClusterDeleted, JobStage
+from trainyard.domain.job_facts import JobStage
 from trainyard.domain.records import Attempt, Incident, RunStatus
+from trainyard.domain.same_errors import EARLY_SECONDS
 from trainyard.domain.words import setup_sentence, waiting_sentence, whose
 from trainyard_contracts.events import AttemptQueued, AttemptStarted, AttemptStepped, NodeReturned
 

@@ -5,24 +5,14 @@ from __future__ import annotations
 from trainyard.domain.records import Run
 from trainyard.domain.words import counted, size
 from trainyard_contracts.files import ExportManifest
-from trainyard_contracts.specs import ExportSpec, RunSpec
+from trainyard_contracts.specs import ExportSpec
 
 #: Programs that commit checkpoints and a final model by themselves.
 OUR_TRAINERS = "trainyard_trainers."
 #: So many files of the output directory are exported at most, as the agent does it.
 OUTPUT_FILES = 20_000
-WHERE = (
-    "Results belong into the directory that TRAINYARD_OUTPUT_DIR names: "
-    f"it is there again at each attempt and always exported, up to {OUTPUT_FILES:,} files "
-    "(pack more of them into archives). Files that "
-    "a program leaves in its working directory or in TRAINYARD_RUN_DIR are exported up to 20 "
-    "GiB; what it writes elsewhere on the nodes is "
-    "not found and goes with the cluster."
-)
-
 #: Words of an end whose remedy is another one.
 _TOO_MANY = f"the output directory has more than the {OUTPUT_FILES:,} files that an export takes"
-
 NOTHING = (
     "No result was found: neither a checkpoint nor a final model nor a file of the program's in "
     "its output or working directory."
@@ -87,45 +77,3 @@ def kept_because(run: Run) -> str:
             f"{again.replace('them', 'the results')}"
         )
     return ""
-
-
-def warnings(spec: RunSpec) -> list[str]:
-    """What could surprise the user of this run; it is in dry run, answer and timeline."""
-    found = []
-    if (
-        not (spec.job.module or "").startswith(OUR_TRAINERS)
-        and spec.export.enabled
-        and spec.teardown_policy != "never"
-    ):
-        found.append(f"job: the program is not one of Trainyard's trainers. {WHERE}")
-    times = (spec.checkpoint.every_seconds, spec.checkpoint.every_steps)
-    if times == (None, None) and spec.checkpoint.watch is None:
-        found.append(
-            "checkpoint: neither everySeconds nor everySteps is given; "
-            "Trainyard's trainers then save every 60 s, and a program that saves "
-            "nothing itself starts again from the beginning after a failure."
-        )
-    if not spec.export.enabled and spec.teardown_policy != "never":
-        found.append(
-            "export.enabled is false and the cluster is deleted at the end: "
-            "what was trained is lost with it."
-        )
-    cluster = spec.cluster.spec
-    if cluster is not None and (longest := cluster.longest_job_seconds) is not None:
-        most = spec.limits.max_duration_seconds
-        if longest < most:
-            found.append(
-                f"cluster: AWS ends each job after {longest} s (maxRuntimeSeconds), before the "
-                f"{most} s of limits.maxDurationSeconds, and the run ends with it."
-            )
-    if cluster is not None and cluster.nodes_come_with_jobs:
-        found.append(
-            "cluster: a lost node ends the job, and the next attempt is a job of its own, for "
-            "which AWS needs minutes; a program goes on from its newest checkpoint."
-        )
-    elif cluster is not None and not cluster.standing_by(spec.job.nodes):
-        found.append(
-            "cluster: there is no spare, so a lost node is waited for (minutes) instead of "
-            "replaced in seconds."
-        )
-    return found

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta, timezone
 
 from trainyard.domain.costs import HOUR
 from trainyard.domain.decisions import Draft
-from trainyard.domain.facts import TeamBudgetSpent
 from trainyard.domain.notices import MESSAGE_CHARACTERS, Notice
+from trainyard.domain.order_facts import TeamBudgetSpent
 from trainyard.domain.problems import problem
 from trainyard.domain.team_budget_records import Counted, TeamAccount, TeamBudget
 from trainyard.domain.words import counted

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from trainyard.domain.facts import Book, SavedRun, Unreadable, UnsavedRun
+from trainyard.domain.book import Book
+from trainyard.domain.facts import Unreadable
+from trainyard.domain.job_facts import SavedRun, UnsavedRun
 from trainyard.domain.records import Attempt, Cluster, Run
 from trainyard.domain.results import without_result
 from trainyard_contracts.events import Fact, OtherJobs

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from trainyard.domain import capacity
+from trainyard.domain import capacity, capacity_refusals
+from trainyard.domain.cluster_facts import ClusterEvent, LifecycleFailed
 from trainyard.domain.decisions import Draft
-from trainyard.domain.facts import ClusterEvent, JobStage, LifecycleFailed
+from trainyard.domain.job_facts import JobStage
 from trainyard.domain.problems import problem
 from trainyard.domain.records import Action, Attempt, CapacityTry, Cluster, Problem, Run
 
@@ -70,7 +71,7 @@ def word(draft: Draft, attempt: Attempt) -> Word | None:
         lacking = [*lacking, stage] if stage.lacks else []
     if lacking and attempt.started_at is None:
         return lacking[0]
-    return capacity.first_word(events(draft, attempt))
+    return capacity_refusals.first_word(events(draft, attempt))
 
 
 def lasts_until(draft: Draft, first: Word) -> datetime:

@@ -1,4 +1,4 @@
-"""Create a cluster, give it another spec, delete it."""
+"""Give a cluster another spec, delete it."""
 
 from __future__ import annotations
 
@@ -9,22 +9,19 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body, Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
-from trainyard.app.runs.dry_run import dry_run_cluster, dry_run_update
+from trainyard.app.runs.dry_run import dry_run_update
 from trainyard.http.answers import answer, documented
 from trainyard.http.callers import asking
 from trainyard.http.cluster_verbs import TAGS, accepted, meant
 from trainyard.http.cluster_views import ClusterView
 from trainyard.http.dry_runs import DryRun
 from trainyard.http.etags import IfMatch
-from trainyard.http.identifiers import ClusterPath, IdempotencyKey
+from trainyard.http.identifiers import ClusterPath
 from trainyard.http.people import Reason
 from trainyard.http.plan_views import PlanView
 from trainyard.ports import Ports
 from trainyard_contracts.cluster_specs import ClusterSpec
 
-_CREATED = documented(
-    202, ClusterView, "Accepted; follow the cluster", 403, 409, 413, 415, 422, also={200: PlanView}
-)
 _UPDATED = documented(
     202,
     ClusterView,
@@ -44,25 +41,6 @@ Force = Annotated[
         description="give up people's jobs on it, and what was not exported; never an active run"
     ),
 ]
-
-
-def creation(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
-    @router.post(
-        "/v1/clusters",
-        tags=TAGS,
-        operation_id="createCluster",
-        summary="Create a cluster, or with dryrun=true see exactly what it would be",
-        responses=_CREATED,
-    )
-    def create(
-        spec: Annotated[ClusterSpec, Body()],
-        dryrun: DryRun = False,
-        idempotency_key: IdempotencyKey = None,
-    ) -> Response[str]:
-        if dryrun:
-            return answer(PlanView.of_plan(dry_run_cluster(ports(), spec)))
-        asker = asking(router, ports)
-        return accepted(asker.create_cluster(spec, idempotency_key=idempotency_key))
 
 
 def change(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:

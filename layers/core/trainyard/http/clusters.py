@@ -1,4 +1,4 @@
-"""/v1/clusters: all routes of clusters; to list them, to look at one and to label it."""
+"""/v1/clusters: all routes of clusters; to look at one and to label it."""
 
 from __future__ import annotations
 
@@ -12,25 +12,14 @@ from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from trainyard.http.answers import answer, documented
 from trainyard.http.callers import asking
 from trainyard.http.cluster_adoption import adoption
-from trainyard.http.cluster_life import change, creation, deletion
-from trainyard.http.cluster_summaries import ClusterPage, ClusterSummary
+from trainyard.http.cluster_creation import creation
+from trainyard.http.cluster_life import change, deletion
+from trainyard.http.cluster_list import listing
 from trainyard.http.cluster_verbs import TAGS, verbs
 from trainyard.http.cluster_views import ClusterView
 from trainyard.http.etags import ETAG_HEADER, IfMatch, IfNoneMatch, fresh, version_of
-from trainyard.http.filters import (
-    ClusterStatuses,
-    CreatedBy,
-    Label,
-    Mine,
-    NameAsked,
-    Ordered,
-    Since,
-    Until,
-    wanted,
-)
 from trainyard.http.identifiers import ClusterPath
 from trainyard.http.identifiers import cluster_name as known
-from trainyard.http.paging import DEFAULT_LIMIT, Limit, NextToken
 from trainyard.ports import Ports
 from trainyard_contracts.sharing import ClusterChanges
 
@@ -41,46 +30,11 @@ def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
     adoption(router, ports)
     verbs(router, ports)
     creation(router, ports)
-    _listing(router, ports)
+    listing(router, ports)
     _one(router, ports)
     change(router, ports)
     deletion(router, ports)
     return router
-
-
-def _listing(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
-    @router.get(
-        "/v1/clusters",
-        tags=TAGS,
-        operation_id="listClusters",
-        summary="List clusters, newest first, as they are found by label, status, name and time",
-        responses=documented(200, ClusterPage, "One page of clusters"),
-    )
-    def list_clusters(
-        limit: Limit = DEFAULT_LIMIT,
-        next_token: NextToken = None,
-        status: ClusterStatuses = None,
-        label: Label = None,  # as it was sent: see filters.label_texts
-        name: NameAsked = None,
-        since: Since = None,
-        until: Until = None,
-        mine: Mine = False,
-        created_by: CreatedBy = None,
-        order: Ordered = "newest",
-    ) -> Response[str]:
-        asked = wanted(
-            router.current_event.raw_query_string,
-            owner=asking(router, ports).person if mine else None,
-            created_by=created_by,
-            statuses=status,
-            name=name,
-            since=since,
-            until=until,
-            order=order,
-        )
-        page = ports().clusters.list(limit=limit, token=next_token, wanted=asked)
-        clusters = [ClusterSummary.of(cluster) for cluster in page.items]
-        return answer(ClusterPage.model_construct(clusters=clusters, next_token=page.next_token))
 
 
 def _one(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:

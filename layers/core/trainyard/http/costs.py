@@ -9,10 +9,13 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
-from trainyard.app.runs.cluster_costs import cost_of_cluster, totals
+from trainyard.app.runs.cluster_costs import cost_of_cluster
+from trainyard.app.runs.cost_totals import totals
 from trainyard.app.runs.run_costs import costs_of
 from trainyard.http.answers import answer, documented
-from trainyard.http.cost_views import ClusterCostView, CostTotal, CostTotals, RunCostView
+from trainyard.http.cluster_cost_views import ClusterCostView
+from trainyard.http.cost_totals import CostTotal, CostTotals
+from trainyard.http.cost_views import RunCostView
 from trainyard.http.filters import Label, Since, Until, wanted
 from trainyard.http.identifiers import ClusterPath, RunPath
 from trainyard.http.identifiers import cluster_name as known_cluster

@@ -16,7 +16,8 @@ from trainyard.http.identifiers import ClusterPath, InstancePath, cluster_name, 
 from trainyard.http.node_views import BatchView, NodeList
 from trainyard.http.paging import NextToken, WholeNumber
 from trainyard.http.people import Reason
-from trainyard.ports import BatchResult, Ports
+from trainyard.outside.seen_clusters import BatchResult
+from trainyard.ports import Ports
 
 TAGS = ["nodes"]
 NodeLimit = Annotated[WholeNumber, Query(ge=1, le=1000, description="nodes of one page")]

@@ -6,6 +6,7 @@ import copy
 import json
 from typing import Any
 
+from trainyard.http import openapi_examples
 from trainyard.http import openapi_words as words
 from trainyard.http.api import Api
 from trainyard.http.problems import MEDIA_TYPE
@@ -110,7 +111,7 @@ def _word(name: str, field: str, schema: dict[str, Any]) -> None:
     if own:
         schema["description"] = own
     if "examples" not in schema:
-        made = words.example(field, schema)
+        made = openapi_examples.example(field, schema)
         if made is not None:
             schema["examples"] = [made]
 
@@ -134,8 +135,6 @@ _SIGV4 = {
     "description": "AWS Signature Version 4, service execute-api",
     "x-amazon-apigateway-authtype": "awsSigv4",
 }
-
-
 #: What any path can answer before a route is found: an unknown path, or a method that the path
 #: lacks.
 _WITHOUT_A_ROUTE = {

@@ -9,8 +9,8 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
-from trainyard.app.runs.rank_logs import Whose
 from trainyard.app.runs.read_logs import read_logs
+from trainyard.app.runs.whose_logs import Whose
 from trainyard.http.answers import answer, documented
 from trainyard.http.identifiers import RunPath
 from trainyard.http.identifiers import run_id as known

@@ -22,7 +22,8 @@ from trainyard.http.identifiers import run_id as known
 from trainyard.http.run_list import listing
 from trainyard.http.run_log import log
 from trainyard.http.run_metrics import metrics
-from trainyard.http.run_pages import outputs, pages
+from trainyard.http.run_outputs import outputs
+from trainyard.http.run_pages import pages
 from trainyard.http.run_submission import submission
 from trainyard.http.run_verbs import TAGS, verbs
 from trainyard.http.run_views import RunView

@@ -12,17 +12,12 @@ from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from trainyard.app.webhooks.manage import shown_webhook
 from trainyard.http.answers import answer, documented
 from trainyard.http.callers import asking
+from trainyard.http.delivery_views import DeliveryView
 from trainyard.http.identifiers import IdempotencyKey, WebhookPath
 from trainyard.http.identifiers import webhook_id as known
 from trainyard.http.paging import DEFAULT_LIMIT, Limit, NextToken
 from trainyard.http.people import Reason
-from trainyard.http.webhook_views import (
-    DeliveryView,
-    WebhookPage,
-    WebhookSummary,
-    WebhookView,
-    WebhookWithSecret,
-)
+from trainyard.http.webhook_views import WebhookPage, WebhookSummary, WebhookView, WebhookWithSecret
 from trainyard.ports import Ports
 from trainyard_contracts.webhooks import WebhookSpec
 

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from standardwebhooks.webhooks import Webhook as Verifier
 
 from trainyard.aws.receivers import HttpsReceivers
-from trainyard.domain import webhooks
+from trainyard.domain import webhook_signing, webhooks
 from trainyard.domain.addresses import Address
 from trainyard.domain.webhook_records import Key, Keys, Webhook
 from trainyard_contracts.user_events import UserEvent
@@ -128,10 +128,10 @@ def test_a_receiver_gets_it_over_tls_and_verifies_it(receiver: Receiver, certifi
     event = UserEvent(id="run-1/end", at=now, type="run.failed", message="no")
     spec = WebhookSpec(url=f"https://{NAME}:{receiver.port}/hook?for=me")
     hook = Webhook(id="wh-1", spec=spec, created_at=now, updated_at=now)
-    secret = webhooks.secret_of(b"s" * 32)
-    body = webhooks.body_of(event)
+    secret = webhook_signing.secret_of(b"s" * 32)
+    body = webhook_signing.body_of(event)
     delivery = webhooks.delivery_of(hook, event, now)
-    headers = webhooks.headers_of(delivery, body, Keys(keys=[Key(secret=secret)]), now)
+    headers = webhook_signing.headers_of(delivery, body, Keys(keys=[Key(secret=secret)]), now)
     answer = receivers(certificate).post(spec.url, headers, body)
     assert answer.outcome == "delivered"
     (path, got, sent) = receiver.got[0]

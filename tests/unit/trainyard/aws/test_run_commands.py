@@ -11,7 +11,7 @@ from tests.support.spec_parts import ON_FSX
 from trainyard.aws.run_commands import SessionCommands
 from trainyard.domain import errors
 from trainyard.domain.records import Cluster
-from trainyard.ports import CommandResult
+from trainyard.outside.commands import CommandResult
 from trainyard_contracts.cluster_specs import read_cluster_spec
 
 T0 = datetime(2026, 11, 20, tzinfo=timezone.utc)

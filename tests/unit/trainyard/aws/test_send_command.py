@@ -12,7 +12,7 @@ from tests.support.botocore_model import request_problems
 
 from trainyard.aws.send_command import STDOUT_CHARACTERS, SendCommand
 from trainyard.domain import errors
-from trainyard.ports import CommandResult
+from trainyard.outside.commands import CommandResult
 
 HEAD = "i-0123456789abcdef0"
 DONE = {

@@ -27,7 +27,7 @@ from websockets.sync.server import ServerConnection
 from trainyard.aws.session_channel import SessionChannel
 from trainyard.aws.session_start import RateLimit, SessionStart
 from trainyard.domain import errors
-from trainyard.ports import CommandResult
+from trainyard.outside.commands import CommandResult
 
 pytestmark = pytest.mark.real
 

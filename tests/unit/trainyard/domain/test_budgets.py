@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.support.records import NOW, cluster, run, spec
 from tests.support.recovery import acted, fact
 
-from trainyard.domain import budgets, costs
+from trainyard.domain import budget_accounts, costs
+from trainyard.domain.capacity_facts import PriceInForce
 from trainyard.domain.decisions import LONGEST_WAIT_SECONDS
-from trainyard.domain.facts import PriceInForce
 from trainyard.domain.records import Export, Run
 from trainyard.domain.recovery import decide
 from trainyard_contracts.events import Fact
@@ -113,7 +113,9 @@ def test_an_export_that_took_longer_than_the_tail_counts_half_as_long_again() ->
         price(12.0),
         fact(9, "ExportFinished", None, 1200, runId="run-1", exportId="e", ok=True),
     ]
-    found = budgets.account(budgeted(50.0, 600, export=export), facts, NOW + timedelta(hours=1))
+    found = budget_accounts.account(
+        budgeted(50.0, 600, export=export), facts, NOW + timedelta(hours=1)
+    )
     assert found is not None
     assert found.tail == pytest.approx(12.0 * 1800 / 3600)
 
@@ -130,5 +132,5 @@ def test_a_run_without_a_budget_waits_as_before() -> None:
 
 
 def test_the_least_budget_is_twice_the_tail_in_whole_cents() -> None:
-    assert budgets.least_usd(6.0, 1200) == 4.0
-    assert budgets.least_usd(1.0, 100) == 0.06
+    assert budget_accounts.least_usd(6.0, 1200) == 4.0
+    assert budget_accounts.least_usd(1.0, 100) == 0.06

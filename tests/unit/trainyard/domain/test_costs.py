@@ -8,7 +8,8 @@ import pytest
 from tests.support.records import NOW, run
 
 from trainyard.domain import costs
-from trainyard.domain.facts import ClusterDeleted, PriceInForce
+from trainyard.domain.capacity_facts import PriceInForce
+from trainyard.domain.cluster_facts import ClusterDeleted
 from trainyard.domain.records import Attempt
 
 HOUR = timedelta(hours=1)

@@ -11,8 +11,10 @@ from tests.support.records import NOW, run
 from tests.support.recovery import fact
 
 from trainyard.domain import costs
-from trainyard.domain.facts import ClusterDeleted, PriceInForce, TryGone
-from trainyard.domain.ledger import Progress, ledger
+from trainyard.domain.capacity_facts import PriceInForce, TryGone
+from trainyard.domain.cluster_facts import ClusterDeleted
+from trainyard.domain.ledger import ledger
+from trainyard.domain.quiet_times import Progress
 from trainyard.domain.records import Attempt, Export, Run
 from trainyard_contracts.events import Fact
 

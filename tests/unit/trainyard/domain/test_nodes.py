@@ -11,8 +11,8 @@ from tests.support.parallelcluster_specs import spec as parallelcluster_spec
 from tests.support.records import NOW, cluster, run, spec
 from tests.support.recovery import FIRST, LOST, NODES, ONE, SPARE, TWO, acted, evidence, fact
 
+from trainyard.domain.book import Book
 from trainyard.domain.decisions import Decision, Draft
-from trainyard.domain.facts import Book
 from trainyard.domain.nodes import enough_nodes, usable_nodes
 from trainyard.domain.records import Attempt, Cluster, Run
 from trainyard.domain.recovery import decide

@@ -12,7 +12,8 @@ from tests.support.records import NOW, cluster, run, spec
 from tests.support.recovery import NODES, acted, evidence, fact
 
 from trainyard.domain.decisions import Decision
-from trainyard.domain.facts import attempt_of, evidence_of
+from trainyard.domain.facts import attempt_of
+from trainyard.domain.node_evidence import evidence_of
 from trainyard.domain.records import Attempt, Export, Run
 from trainyard.domain.recovery import decide
 from trainyard_contracts.events import AttemptEnded, Fact

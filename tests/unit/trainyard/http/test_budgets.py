@@ -9,7 +9,8 @@ import pytest
 from tests.support.http_events import Client, Signer, is_a_problem, spec
 from tests.support.memory import World
 
-from trainyard.app.sweep.team_budgets import team_budget_step, watched_budgets
+from trainyard.app.sweep.team_budgets import team_budget_step
+from trainyard.app.sweep.watched_budgets import watched_budgets
 from trainyard.domain.people import RolesOfPeople
 from trainyard.domain.team_budget_records import TeamAccount
 

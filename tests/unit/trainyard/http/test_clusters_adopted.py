@@ -8,7 +8,7 @@ from tests.support.http_events import Client, is_a_problem
 from tests.support.memory import World
 
 from trainyard.domain.states import BackendStatus
-from trainyard.ports import BackendCluster
+from trainyard.outside.seen_clusters import BackendCluster
 
 
 @pytest.fixture

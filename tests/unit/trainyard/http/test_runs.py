@@ -11,7 +11,7 @@ from tests.support.http_events import Client, changed, is_a_problem, spec
 from tests.support.memory import World
 
 from trainyard.domain.records import Attempt, Checkpoint, Cluster, Problem, Run
-from trainyard.ports import CommandResult
+from trainyard.outside.commands import CommandResult
 from trainyard_agent.host.identifiers import ulid
 from trainyard_contracts.events import ClusterHeartbeat, RunSample
 

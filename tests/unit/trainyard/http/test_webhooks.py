@@ -13,7 +13,7 @@ from tests.support.memory import World
 
 from trainyard.app.webhooks.deliver import deliver, enqueue
 from trainyard.domain.people import RolesOfPeople
-from trainyard.domain.webhooks import Answer
+from trainyard.domain.webhook_answers import Answer
 from trainyard_contracts.user_events import UserEvent
 
 BOB = Signer("arn:aws:iam::123456789012:user/bob", "AIDABOB")

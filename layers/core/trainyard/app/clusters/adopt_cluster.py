@@ -12,8 +12,7 @@ from typing import Any
 from trainyard.app.clusters.cluster_use import blocker_of
 from trainyard.app.clusters.create_cluster import ask_teardown, start_cluster
 from trainyard.app.clusters.delete_cluster import next_step_of, noted
-from trainyard.domain import adoption as rules
-from trainyard.domain.adoption import ForeignCluster
+from trainyard.domain import foreign_clusters
 from trainyard.domain.errors import (
     ClusterExists,
     ClusterInUse,
@@ -21,8 +20,10 @@ from trainyard.domain.errors import (
     IdempotencyConflict,
     WrongState,
 )
+from trainyard.domain.foreign_clusters import ForeignCluster
 from trainyard.domain.records import Adoption, Cluster
-from trainyard.ports import Adoptions, Ports
+from trainyard.outside.adoptions import Adoptions
+from trainyard.ports import Ports
 from trainyard_contracts.adopting import AdoptSpec
 from trainyard_contracts.people import Person
 
@@ -115,7 +116,7 @@ def _record(ports: Ports, asked: AdoptSpec, key: str | None) -> tuple[Cluster, F
             "region.",
             next_step="Look at its name, and whether it lies in the region of this stack.",
         )
-    rules.check(asked, seen)
+    foreign_clusters.check(asked, seen)
     now = ports.clock.now()
     record = Cluster(
         name=seen.name,

@@ -14,7 +14,8 @@ from trainyard.domain import adoption as rules
 from trainyard.domain.errors import TrainyardError
 from trainyard.domain.problems import problem
 from trainyard.domain.records import AdoptedNode, Adoption, Cluster, ClusterNode
-from trainyard.ports import Adoptions, NodeAnswer, Ports
+from trainyard.outside.adoptions import Adoptions, NodeAnswer
+from trainyard.ports import Ports
 
 #: Asked in one step of a machine: AWS starts three sessions a second.
 AT_ONCE = 16

@@ -17,7 +17,8 @@ from trainyard.domain.errors import (
 )
 from trainyard.domain.records import Cluster, ClusterChange
 from trainyard.domain.words import who
-from trainyard.ports import ChangePlan, Changes, Ports
+from trainyard.outside.changes import ChangePlan, Changes
+from trainyard.ports import Ports
 from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.people import Person
 

@@ -6,7 +6,8 @@ from datetime import timedelta
 
 from trainyard.domain.errors import BadPageToken, FieldError
 from trainyard.domain.records import Cluster, ClusterNode
-from trainyard.ports import Page, Ports
+from trainyard.outside.pages import Page
+from trainyard.ports import Ports
 from trainyard_contracts.events import ClusterHeartbeat, NodeSample
 
 #: Agents that do not yet say in how many parts a look at the cluster comes put so many nodes into

@@ -7,7 +7,8 @@ from typing import NamedTuple
 from trainyard.domain.errors import NodeNotFound, WrongState
 from trainyard.domain.records import Cluster, ClusterNode, TimelineEntry
 from trainyard.domain.words import who
-from trainyard.ports import BatchResult, Ports
+from trainyard.outside.seen_clusters import BatchResult
+from trainyard.ports import Ports
 from trainyard_contracts.people import Person
 
 

@@ -7,7 +7,8 @@ from typing import TypeVar
 
 from trainyard.domain.errors import FieldError, FilesystemNotFound, InvalidRequest
 from trainyard.domain.filesystem_records import Filesystem, Use
-from trainyard.ports import Place, Ports
+from trainyard.outside.networks import Place
+from trainyard.ports import Ports
 from trainyard_contracts.cluster_base import ClusterBase
 
 S = TypeVar("S", bound=ClusterBase)

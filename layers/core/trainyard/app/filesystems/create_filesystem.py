@@ -12,7 +12,8 @@ from trainyard.domain.errors import (
     InvalidRequest,
 )
 from trainyard.domain.filesystem_records import Filesystem
-from trainyard.ports import BackendRequest, Ports
+from trainyard.outside.seen_clusters import BackendRequest
+from trainyard.ports import Ports
 from trainyard_contracts.filesystems import FilesystemSpec
 from trainyard_contracts.inputs import S3Prefix
 from trainyard_contracts.people import Person

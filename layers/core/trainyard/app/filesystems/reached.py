@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trainyard.domain.errors import FieldError, InvalidRequest
-from trainyard.ports import Place, Ports
+from trainyard.outside.networks import Place
+from trainyard.ports import Ports
 from trainyard_contracts.cluster_base import ClusterBase
 
 

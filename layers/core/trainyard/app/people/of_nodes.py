@@ -5,7 +5,7 @@ from __future__ import annotations
 from trainyard.app.clusters.node_operations import reboot_node, replace_node
 from trainyard.app.people.audited import Audited
 from trainyard.app.people.ownership import load
-from trainyard.ports import BatchResult
+from trainyard.outside.seen_clusters import BatchResult
 
 
 class OfNodes(Audited):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from trainyard.app.people.on_behalf import OnBehalf
 from trainyard.domain.audit import AuditEntry, AuditQuery
-from trainyard.ports import Page, Ports
+from trainyard.outside.pages import Page
+from trainyard.ports import Ports
 
 
 def read_audit(

@@ -14,7 +14,6 @@ from trainyard.app.facts.waking import wake_run
 from trainyard.app.runs.budgets import part_of, ways_of
 from trainyard.domain import approvals
 from trainyard.domain.approval_records import Approval, Vote
-from trainyard.domain.approvals import Hourly, Worth, worth
 from trainyard.domain.errors import (
     ApprovalNotFound,
     ClusterNotFound,
@@ -25,6 +24,7 @@ from trainyard.domain.errors import (
 )
 from trainyard.domain.records import Asked, Run
 from trainyard.domain.turns import going
+from trainyard.domain.worth import Hourly, Worth, worth
 from trainyard.ports import Ports
 from trainyard_contracts.cluster_base import ClusterBase
 from trainyard_contracts.people import Person

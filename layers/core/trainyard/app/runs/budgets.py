@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainyard.app.clusters.prices import price_of
-from trainyard.domain import budgets
+from trainyard.domain import budget_accounts
 from trainyard.domain.capacity import all_ways
 from trainyard.domain.errors import ClusterNotFound, FieldError, InvalidRequest
 from trainyard.domain.records import Cluster
@@ -25,7 +25,7 @@ def check_budget(ports: Ports, spec: RunSpec, cluster: Cluster | None) -> None:
             + ", what an hour of all nodes costs you",
         )
     seconds = spec.budget.tail_seconds
-    least = budgets.least_usd(hourly, seconds)
+    least = budget_accounts.least_usd(hourly, seconds)
     if spec.budget.max_usd < least:
         raise _refused(
             "budget.maxUsd",

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from trainyard.app.facts.waking import wake_run
 from trainyard.domain.errors import RunFinished
-from trainyard.domain.facts import CancelRequested
 from trainyard.domain.kinds import sentence
+from trainyard.domain.order_facts import CancelRequested
 from trainyard.domain.records import Run
 from trainyard.ports import Ports
 from trainyard_contracts.people import Person

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from trainyard.app.runs.run_costs import cost_of
+from trainyard.app.runs.cost_totals import MOST_RUNS, runs_found
 from trainyard.domain import costs
 from trainyard.domain.costs import Spell
-from trainyard.domain.errors import FieldError, InvalidRequest
 from trainyard.domain.listing import Wanted
-from trainyard.domain.records import Cluster, Run, RunCost
+from trainyard.domain.records import Cluster, Run
 from trainyard.ports import Ports
 from trainyard_contracts.events import Fact
 
-#: Runs that one answer looks at.
-MOST_RUNS = 1000
-_PAGE = 100
 _MORE = (
     f"Only the newest {MOST_RUNS} runs of this cluster are looked at, so what was idle is not "
     "known. Ask for the costs of older runs with since and until (trainyard costs)."
@@ -37,24 +32,11 @@ class ClusterCost:
     idle_usd: float | None
 
 
-@dataclass(frozen=True)
-class Total:
-    """Of all runs with one owner, one label's value, or one cluster."""
-
-    key: str
-    runs: int
-    #: Without the runs whose price is not known, which `unpriced` counts.
-    usd: float
-    unpriced: int
-    useful_usd: float
-    node_seconds: float
-
-
 def cost_of_cluster(ports: Ports, cluster: Cluster) -> ClusterCost:
     """Up to now."""
     now = ports.clock.now()
     facts = ports.clusters.facts(cluster.name)
-    runs = list(_runs(ports, Wanted(cluster=cluster.name)))
+    runs = list(runs_found(ports, Wanted(cluster=cluster.name)))
     by_job = cluster.spec.nodes_come_with_jobs
     whole = [] if by_job else costs.of_cluster(facts, now)
     shares: dict[str, float | None] = {}
@@ -76,59 +58,3 @@ def cost_of_cluster(ports: Ports, cluster: Cluster) -> ClusterCost:
 def _own(ports: Ports, run: Run) -> list[Fact]:
     """A run's own cluster may have had other generations."""
     return ports.runs.facts(run.id) if run.owns_cluster else []
-
-
-def totals(ports: Ports, by: str, wanted: Wanted) -> tuple[list[Total], bool]:
-    """The dearest first, and whether there are more runs than are looked at.
-
-    `by` is 'owner', 'cluster', 'run', or 'label:' and its key. Raises InvalidRequest.
-    """
-    key_of = _key_of(by)
-    found: dict[str, Total] = {}
-    now = ports.clock.now()
-    runs = list(_runs(ports, wanted))
-    for run in runs:
-        cost = run.cost if run.terminal and run.cost is not None else cost_of(ports, run, now)
-        key = key_of(run)
-        found[key] = _added(found.get(key) or Total(key, 0, 0.0, 0, 0.0, 0.0), cost)
-    return sorted(found.values(), key=lambda one: (-one.usd, one.key)), len(runs) >= MOST_RUNS
-
-
-def _added(total: Total, cost: RunCost) -> Total:
-    useful = sum(line.usd or 0.0 for line in cost.ledger if line.cause == "useful")
-    return Total(
-        total.key,
-        total.runs + 1,
-        total.usd + (cost.usd or 0.0),
-        total.unpriced + (cost.usd is None),
-        total.useful_usd + useful,
-        total.node_seconds + cost.node_seconds,
-    )
-
-
-def _key_of(by: str) -> Callable[[Run], str]:
-    kind, colon, label = by.partition(":")
-    if kind == "label" and label:
-        return lambda run: run.labels.get(label, "")
-    if not colon and kind == "owner":
-        return lambda run: run.created_by.arn if run.created_by is not None else ""
-    if not colon and kind == "cluster":
-        return lambda run: run.cluster_name
-    if not colon and kind == "run":
-        return lambda run: run.id
-    words = f"'{by[:100]}' is not one of owner, cluster, run, label:KEY, such as label:team"
-    raise InvalidRequest(f"by: {words}", errors=[FieldError("by", words)])
-
-
-def _runs(ports: Ports, wanted: Wanted) -> Iterator[Run]:
-    token, count = None, 0
-    while True:
-        page = ports.runs.list(limit=_PAGE, token=token, wanted=wanted)
-        for run in page.items:
-            yield run
-            count += 1
-            if count >= MOST_RUNS:
-                return
-        token = page.next_token
-        if token is None:
-            return

@@ -17,17 +17,18 @@ from trainyard.app.filesystems.attach import warnings as filesystem_warnings
 from trainyard.app.runs.after import check_after
 from trainyard.app.runs.approvals import why_needed
 from trainyard.app.runs.budgets import hourly_of, part_of
+from trainyard.app.runs.code_checks import check_code
 from trainyard.app.runs.inputs import check_inputs
 from trainyard.app.runs.start_from import check_start
 from trainyard.app.runs.submit_run import check_cluster
-from trainyard.app.runs.uploads import check_code
-from trainyard.domain import names, recipes, results
+from trainyard.domain import names, recipes, result_warnings
 from trainyard.domain.capacity import all_ways
 from trainyard.domain.errors import UploadIncomplete
 from trainyard.domain.list_prices import ListPrice, list_price
 from trainyard.domain.records import Cluster
 from trainyard.domain.variables import Variable, variables
-from trainyard.ports import BackendRequest, Ports
+from trainyard.outside.seen_clusters import BackendRequest
+from trainyard.ports import Ports
 from trainyard_contracts.cluster_base import ClusterBase, Way
 from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.people import Person
@@ -95,7 +96,7 @@ def dry_run_run(ports: Ports, spec: RunSpec, *, by: Person | None = None) -> Dry
     )
     why = why_needed(ports, spec, by)
     held = [f"It would wait for people: {why}"] if why is not None else []
-    warnings = [*held, *results.warnings(spec), *_code_warnings(ports, spec)]
+    warnings = [*held, *result_warnings.warnings(spec), *_code_warnings(ports, spec)]
     if spec.cluster.spec is None:
         plan = _on_its_cluster(ports, spec, script, warnings)
         return plan if existing is None else _with_its_cluster(ports, plan, spec, existing)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from trainyard.app.facts.waking import wake_run
 from trainyard.domain import turns
+from trainyard.domain.book import Book
 from trainyard.domain.errors import ClusterNotFound, ConflictError, RecordUnreadable, RunNotFound
-from trainyard.domain.facts import Book
 from trainyard.domain.nodes import nodes_of, partition_of
 from trainyard.domain.records import Cluster, Run
 from trainyard.domain.turn_records import Turns

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
-from trainyard.app.runs.uploads import usable_code
+from trainyard.app.runs.kept_trees import usable_code
 from trainyard.domain.errors import BlobNotFound, FieldError, InvalidRequest
 from trainyard.domain.records import Code
 from trainyard.ports import Ports

@@ -7,7 +7,8 @@ from itertools import islice
 from trainyard.app.runs.advance_array import member_run
 from trainyard.domain.array_records import Member, RunArray
 from trainyard.domain.errors import BadPageToken, RunNotFound
-from trainyard.ports import Page, Ports
+from trainyard.outside.pages import Page
+from trainyard.ports import Ports
 
 #: Each member's run is read.
 MOST_AT_ONCE = 200

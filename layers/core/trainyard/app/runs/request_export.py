@@ -8,8 +8,8 @@ from trainyard.app.facts.waking import wake_run
 from trainyard.app.runs.submit_run import start_run
 from trainyard.domain.advice import submitted
 from trainyard.domain.errors import WrongState
-from trainyard.domain.facts import ExportRequested
 from trainyard.domain.kinds import sentence
+from trainyard.domain.order_facts import ExportRequested
 from trainyard.domain.records import Run
 from trainyard.domain.runs import left_on, reopened
 from trainyard.domain.words import who

@@ -10,15 +10,9 @@ from trainyard.app.runs.read_sync import latest_sync
 from trainyard.app.runs.submit_run import body_hash, start_run
 from trainyard.app.runs.team_budgets import check_begins
 from trainyard.domain.advice import another_cluster, copied, submitted
-from trainyard.domain.errors import (
-    FieldError,
-    InvalidRequest,
-    RunActive,
-    RunFinished,
-    WrongState,
-)
-from trainyard.domain.facts import ResumeRequested
+from trainyard.domain.errors import FieldError, InvalidRequest, RunActive, RunFinished, WrongState
 from trainyard.domain.kinds import sentence
+from trainyard.domain.order_facts import ResumeRequested
 from trainyard.domain.records import Cluster, Run
 from trainyard.domain.runs import left_on, reopened
 from trainyard.domain.words import who

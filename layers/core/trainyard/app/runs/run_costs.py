@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from trainyard.domain import budgets, costs
-from trainyard.domain.budgets import Account
+from trainyard.domain import budget_accounts, costs
+from trainyard.domain.budget_accounts import Account
 from trainyard.domain.costs import Spell
-from trainyard.domain.ledger import Progress, ledger
+from trainyard.domain.ledger import ledger
+from trainyard.domain.quiet_times import Progress
 from trainyard.domain.records import Run, RunCost
 from trainyard.ports import Ports
 from trainyard_contracts.events import Fact
@@ -32,7 +33,7 @@ def costs_of(ports: Ports, run_id: str) -> RunCosts:
     run, now = ports.runs.get(run_id), ports.clock.now()
     facts = facts_of(ports, run)
     spells = spells_of(run, facts, now)
-    account = None if run.terminal else budgets.account(run, facts, now)
+    account = None if run.terminal else budget_accounts.account(run, facts, now)
     return RunCosts(run, _cost(ports, run, facts, spells, now), spells, account)
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 
+from trainyard.app.runs.code_checks import check_code
 from trainyard.app.runs.inputs import check_inputs
 from trainyard.app.runs.start_from import check_start
 from trainyard.app.runs.submit_run import check_cluster
-from trainyard.app.runs.uploads import check_code
 from trainyard.domain import schedules
 from trainyard.domain.errors import ConflictError, ScheduleExists, ScheduleNotFound
 from trainyard.domain.schedule_records import UNKNOWN, Schedule, ScheduleStatus

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainyard.app.clusters.list_nodes import newest_heartbeats
-from trainyard.domain.facts import Book
+from trainyard.domain.book import Book
 from trainyard.domain.records import Run
 from trainyard.ports import Ports
 from trainyard_contracts.events import AttemptEnded, RunSample

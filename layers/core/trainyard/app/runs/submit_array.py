@@ -7,10 +7,10 @@ import json
 
 from trainyard.app.runs.advance_array import advance_array
 from trainyard.app.runs.after import check_after
+from trainyard.app.runs.code_checks import check_code
 from trainyard.app.runs.inputs import check_inputs
 from trainyard.app.runs.start_from import check_start
 from trainyard.app.runs.submit_run import check_cluster
-from trainyard.app.runs.uploads import check_code
 from trainyard.domain import names
 from trainyard.domain.array_records import RunArray
 from trainyard.domain.errors import ArrayNotFound, FieldError, IdempotencyConflict

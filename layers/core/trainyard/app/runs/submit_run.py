@@ -19,11 +19,11 @@ from trainyard.app.filesystems.reached import check_reached
 from trainyard.app.runs.after import check_after
 from trainyard.app.runs.approvals import asked_of
 from trainyard.app.runs.budgets import check_budget, hourly_of
+from trainyard.app.runs.code_checks import check_code
 from trainyard.app.runs.inputs import check_inputs
 from trainyard.app.runs.start_from import check_start
 from trainyard.app.runs.team_budgets import check_shared, counting
-from trainyard.app.runs.uploads import check_code
-from trainyard.domain import names, results
+from trainyard.domain import names, result_warnings
 from trainyard.domain.capacity import next_try
 from trainyard.domain.errors import (
     ClusterInUse,
@@ -152,7 +152,7 @@ def new_run(
         schedule=schedule,
         approval=approval,
         reason="Accepted; its state machine starts.",
-        warnings=[*results.warnings(spec), *_of_its_cluster(ports, spec)],
+        warnings=[*result_warnings.warnings(spec), *_of_its_cluster(ports, spec)],
     )
 
 

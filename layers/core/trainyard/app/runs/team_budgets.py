@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from trainyard.app.clusters.prices import price_of
 from trainyard.app.runs.budgets import hourly_of
-from trainyard.domain import budgets, team_budgets
+from trainyard.domain import budget_accounts, team_budgets
 from trainyard.domain.errors import (
     BudgetNotFound,
     BudgetUsedUp,
@@ -118,7 +118,7 @@ def _check(ports: Ports, spec: TeamBudgetSpec) -> None:
             "give hourlyUsd in the cluster's spec, what an hour of all nodes costs you"
         )
         raise _refused("cluster", words)
-    least = budgets.least_usd(hourly, spec.tail_seconds)
+    least = budget_accounts.least_usd(hourly, spec.tail_seconds)
     if spec.max_usd < least:
         words = (
             f"{spec.max_usd:g} USD are too little: an hour costs {hourly:g} USD, and "
@@ -178,7 +178,7 @@ def check_begins(
 
 
 def _check_left(budget: TeamBudget, left: float, hourly: float) -> None:
-    least = budgets.least_usd(hourly, budget.spec.tail_seconds)
+    least = budget_accounts.least_usd(hourly, budget.spec.tail_seconds)
     if left < least:
         raise BudgetUsedUp(
             f"Budget '{budget.name}' ({budget.whose}) has {max(0.0, left):.2f} USD left beside "

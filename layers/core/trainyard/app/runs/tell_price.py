@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainyard.app.clusters.prices import price_of
 from trainyard.app.facts.tell_runs import tell_runs
-from trainyard.domain.facts import PriceInForce
+from trainyard.domain.capacity_facts import PriceInForce
 from trainyard.domain.records import Cluster
 from trainyard.ports import Ports
 

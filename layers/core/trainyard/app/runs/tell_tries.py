@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainyard.app.facts.tell_runs import tell_runs
-from trainyard.domain.facts import CapacityRefused, CapacityTried
+from trainyard.domain.capacity_facts import CapacityRefused, CapacityTried
 from trainyard.domain.records import Cluster
 from trainyard.ports import Ports
 

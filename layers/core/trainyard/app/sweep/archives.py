@@ -7,15 +7,11 @@ from datetime import timedelta
 
 from trainyard.app.facts.tell_runs import tell_runs
 from trainyard.app.facts.waking import wake_cluster
-from trainyard.app.filesystems.advance import export_step
-from trainyard.app.filesystems.archives import (
-    ARCHIVE_FAILED,
-    as_filesystem,
-    may_be_tried_again,
-)
+from trainyard.app.filesystems.archives import ARCHIVE_FAILED, as_filesystem, may_be_tried_again
+from trainyard.app.filesystems.serving import export_step
 from trainyard.app.sweep.swept import Swept
 from trainyard.domain.archive_records import Archive
-from trainyard.domain.facts import ArchiveEnded
+from trainyard.domain.cluster_facts import ArchiveEnded
 from trainyard.domain.filesystem_records import Filesystem
 from trainyard.domain.problems import problem
 from trainyard.domain.records import Cluster

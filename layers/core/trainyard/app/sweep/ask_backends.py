@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from trainyard.domain.errors import TrainyardError
-from trainyard.ports import Backend, Ports
+from trainyard.outside.backends import Backend
+from trainyard.ports import Ports
 
 T = TypeVar("T")
 

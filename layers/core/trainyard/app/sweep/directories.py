@@ -12,7 +12,8 @@ from trainyard.app.sweep.swept import Swept
 from trainyard.domain.directories import in_order, kept_because
 from trainyard.domain.errors import RecordUnreadable, RunNotFound
 from trainyard.domain.records import Run, TimelineEntry
-from trainyard.ports import Directory, Ports
+from trainyard.outside.directories import Directory
+from trainyard.ports import Ports
 
 #: So many objects are deleted in one sweep.
 OBJECTS_AT_ONCE = 5000

@@ -9,7 +9,8 @@ from trainyard.app.filesystems.advance import advance
 from trainyard.app.sweep.swept import Swept
 from trainyard.domain.errors import FilesystemNotFound, RecordUnreadable
 from trainyard.domain.filesystem_records import Filesystem
-from trainyard.ports import Ports, SeenFilesystem
+from trainyard.outside.seen_filesystems import SeenFilesystem
+from trainyard.ports import Ports
 from trainyard_contracts.places import FILESYSTEM_TAG, RECORD_TAG
 
 #: The action of a filesystem that no record accounts for; an alarm counts it.

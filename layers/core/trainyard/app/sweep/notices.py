@@ -20,7 +20,8 @@ from trainyard.domain.errors import (
 )
 from trainyard.domain.notices import Notice
 from trainyard.domain.webhook_records import Webhook
-from trainyard.ports import Ports, UnsentNotice
+from trainyard.outside.notices import UnsentNotice
+from trainyard.ports import Ports
 from trainyard_contracts.user_events import (
     ToldApproval,
     ToldBudget,

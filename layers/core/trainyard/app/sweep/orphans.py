@@ -14,7 +14,8 @@ from trainyard.domain import orphans
 from trainyard.domain.errors import ClusterNotFound, RecordUnreadable, TrainyardError
 from trainyard.domain.records import Cluster
 from trainyard.domain.states import BackendStatus
-from trainyard.ports import BackendCluster, Ports
+from trainyard.outside.seen_clusters import BackendCluster
+from trainyard.ports import Ports
 
 #: Heartbeats so old say nothing about now; at least this many of its intervals.
 HEARD_SECONDS = 3600

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from trainyard.app.webhooks.manage import keys_of
-from trainyard.domain import webhooks
+from trainyard.domain import webhook_health, webhook_signing, webhook_tries, webhooks
 from trainyard.domain.errors import ConflictError, DeliveryNotFound, WebhookNotFound
+from trainyard.domain.webhook_answers import Answer
 from trainyard.domain.webhook_records import Delivery, Keys, Webhook
-from trainyard.domain.webhooks import Answer
 from trainyard.ports import Ports
 from trainyard_contracts.user_events import UserEvent
 
@@ -66,10 +66,10 @@ def _tried(ports: Ports, webhook_id: str, delivery_id: str) -> tuple[str, str, f
         return "dropped", f"the webhook is {webhook.status}", None
     if not delivery.due_at(now) or webhook.held(now):
         return "dropped", "it is not due", None
-    over = webhooks.exhausted(delivery)
+    over = webhook_tries.exhausted(delivery)
     keys = None if over else keys_of(ports, webhook.id)  # before a try counts: it may be away
     try:
-        begun = webhooks.given_up(delivery) if over else webhooks.begun(delivery, now)
+        begun = webhook_tries.given_up(delivery) if over else webhook_tries.begun(delivery, now)
         delivery = ports.webhooks.put_delivery(begun)
     except ConflictError:
         return "dropped", "another has it in hand", None
@@ -84,7 +84,7 @@ def _made(
     """The try that was written down, as `_tried` answers."""
     answer = _posted(ports, webhook, delivery, keys)
     over = ports.clock.now()
-    after = webhooks.settled(delivery, answer, over)
+    after = webhook_tries.settled(delivery, answer, over)
     try:
         ports.webhooks.put_delivery(after)
     except ConflictError:  # a person asked for it once more, or it took too long
@@ -100,8 +100,8 @@ def _made(
 def _posted(ports: Ports, webhook: Webhook, delivery: Delivery, keys: Keys | None) -> Answer:
     if keys is None:
         return Answer(None, "nothing was sent: its secret cannot be read; rotate it")
-    body = webhooks.body_of(delivery.event)
-    headers = webhooks.headers_of(delivery, body, keys, delivery.tries[-1].at)
+    body = webhook_signing.body_of(delivery.event)
+    headers = webhook_signing.headers_of(delivery, body, keys, delivery.tries[-1].at)
     return ports.receivers.post(webhook.spec.url, headers, body)
 
 
@@ -110,7 +110,7 @@ def _heard(ports: Ports, webhook: Webhook, answer: Answer, now: datetime) -> Non
     for _ in range(_TRIES):
         if webhook.status != "Active":
             return
-        after = webhooks.heard(webhook, answer, now)
+        after = webhook_health.heard(webhook, answer, now)
         if after == webhook:
             return
         notice = webhooks.notice_of(after, now) if after.status == "Disabled" else None

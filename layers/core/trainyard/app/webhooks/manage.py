@@ -9,7 +9,7 @@ import base64
 import hashlib
 from collections.abc import Callable
 
-from trainyard.domain import webhooks
+from trainyard.domain import webhook_health, webhook_signing, webhook_tries, webhook_urls
 from trainyard.domain.errors import (
     ConflictError,
     FieldError,
@@ -35,7 +35,7 @@ def add_webhook(
     ports: Ports, spec: WebhookSpec, *, idempotency_key: str | None, by: Person | None = None
 ) -> tuple[Webhook, str | None]:
     """With its secret, or without where the same key was used before. Raises InvalidRequest."""
-    if refused := webhooks.refusal_of(spec.url, loopback=ports.receivers.loopback):
+    if refused := webhook_urls.refusal_of(spec.url, loopback=ports.receivers.loopback):
         raise InvalidRequest(f"url: {refused}", errors=[FieldError("url", refused)])
     asked = hashlib.sha256(spec.model_dump_json(by_alias=True).encode()).hexdigest()
     now, id_ = ports.clock.now(), _id(ports, idempotency_key)
@@ -52,7 +52,7 @@ def add_webhook(
     stored = ports.webhooks.create(made)
     if stored != made:
         return _known(stored, asked), None
-    secret = webhooks.secret_of(ports.ids.random(32))
+    secret = webhook_signing.secret_of(ports.ids.random(32))
     if not _kept(ports, id_, Keys(keys=[Key(secret=secret)])):
         raise ConflictError(f"webhook {id_} was removed while it was added; add it again")
     return made, secret
@@ -93,9 +93,9 @@ def rotate_webhook(ports: Ports, webhook_id: str) -> tuple[Webhook, str]:
     """A new secret; the one before it signs for a day more."""
     now = ports.clock.now()
     rotated = _changed(ports, webhook_id, lambda webhook: _here(webhook).changed(rotated_at=now))
-    secret = webhooks.secret_of(ports.ids.random(32))
+    secret = webhook_signing.secret_of(ports.ids.random(32))
     before = keys_of(ports, webhook_id) or Keys(keys=[])
-    if not _kept(ports, webhook_id, webhooks.rotated(before, secret, now)):
+    if not _kept(ports, webhook_id, webhook_signing.rotated(before, secret, now)):
         raise WebhookNotFound.of(webhook_id)
     return rotated, secret
 
@@ -104,8 +104,8 @@ def redeliver(ports: Ports, webhook_id: str, delivery_id: str) -> Delivery:
     """Send it once more, whatever became of it. A webhook that was disabled is active again."""
     shown_webhook(ports, webhook_id)
     delivery = ports.webhooks.delivery(webhook_id, delivery_id)
-    _changed(ports, webhook_id, lambda webhook: webhooks.enabled(_here(webhook)))
-    return ports.webhooks.put_delivery(webhooks.asked_again(delivery, ports.clock.now()))
+    _changed(ports, webhook_id, lambda webhook: webhook_health.enabled(_here(webhook)))
+    return ports.webhooks.put_delivery(webhook_tries.asked_again(delivery, ports.clock.now()))
 
 
 def keys_of(ports: Ports, webhook_id: str) -> Keys | None:
@@ -117,7 +117,7 @@ def keys_of(ports: Ports, webhook_id: str) -> Keys | None:
         keys = read_stored(Keys, text)
     except ValueError:
         return None
-    return keys if webhooks.readable_keys(keys.keys) else None
+    return keys if webhook_signing.readable_keys(keys.keys) else None
 
 
 def _kept(ports: Ports, webhook_id: str, keys: Keys) -> bool:

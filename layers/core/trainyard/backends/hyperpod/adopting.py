@@ -12,13 +12,13 @@ from typing import Any
 
 from trainyard.aws.session_channel import SessionChannel
 from trainyard.backends import lifecycle_bundle
-from trainyard.backends.hyperpod import request as requests
+from trainyard.backends.hyperpod import generated_files
+from trainyard.backends.hyperpod.naming import HyperPodSettings, lifecycle_prefix
 from trainyard.backends.hyperpod.refusals import Gone, translated
-from trainyard.backends.hyperpod.request import HyperPodSettings, lifecycle_prefix
 from trainyard.backends.hyperpod.role import agent_statements
 from trainyard.backends.hyperpod.states import cluster_status
 from trainyard.backends.lifecycle_bundle import BundleSources
-from trainyard.domain.adoption import (
+from trainyard.domain.foreign_clusters import (
     ForeignCluster,
     ForeignGroup,
     Mount,
@@ -27,7 +27,9 @@ from trainyard.domain.adoption import (
     role_of,
 )
 from trainyard.domain.records import Cluster, ClusterNode
-from trainyard.ports import Blobs, CommandResult, NodeAnswer
+from trainyard.outside.adoptions import NodeAnswer
+from trainyard.outside.blobs import Blobs
+from trainyard.outside.commands import CommandResult
 from trainyard_contracts import places
 from trainyard_contracts.adopting import AdoptSpec
 from trainyard_contracts.files import ClusterFile, WorkerGroup
@@ -137,7 +139,7 @@ class HyperPodAdoptions:
         return f"{self._settings.secret_prefix}/{cluster.name}/{cluster.generation}"
 
     def _cluster_file(self, cluster: Cluster) -> ClusterFile:
-        spec = requests.own_spec(cluster)
+        spec = generated_files.own_spec(cluster)
         return lifecycle_bundle.cluster_file(
             cluster.name,
             spec,

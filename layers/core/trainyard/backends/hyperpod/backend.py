@@ -10,30 +10,31 @@ from typing import Any, Literal
 
 from trainyard.aws.run_commands import SessionCommands
 from trainyard.aws.session_channel import SessionChannel
+from trainyard.backends.hyperpod import generated_files
 from trainyard.backends.hyperpod import request as requests
 from trainyard.backends.hyperpod.adopting import HyperPodAdoptions
 from trainyard.backends.hyperpod.events import read_event
 from trainyard.backends.hyperpod.logs import lifecycle_tail
+from trainyard.backends.hyperpod.naming import HyperPodSettings, lifecycle_prefix, role_arn
 from trainyard.backends.hyperpod.prices import product
 from trainyard.backends.hyperpod.refusals import Denied, Gone, NameInUse, translated
-from trainyard.backends.hyperpod.request import HyperPodSettings, lifecycle_prefix, role_arn
 from trainyard.backends.hyperpod.role import node_role
 from trainyard.backends.hyperpod.states import cluster_status, node_message, node_state
 from trainyard.backends.lifecycle_bundle import BundleSources, sizes, upload
 from trainyard.domain import errors, names
 from trainyard.domain.records import Cluster, ClusterNode
 from trainyard.domain.states import BackendStatus, NodeState
-from trainyard.ports import (
+from trainyard.outside.blobs import Blobs
+from trainyard.outside.commands import CommandResult
+from trainyard.outside.roles import Roles
+from trainyard.outside.seen_clusters import (
     BackendCluster,
-    BackendEvent,
     BackendRequest,
     BatchResult,
-    Blobs,
-    CommandResult,
     Product,
     Remains,
-    Roles,
 )
+from trainyard.outside.seen_events import BackendEvent
 from trainyard_contracts import places
 from trainyard_contracts.specs import JobSpec
 
@@ -91,7 +92,7 @@ class HyperPod:
     def plan(
         self, cluster: Cluster, *, tried: bool = True, job: JobSpec | None = None
     ) -> BackendRequest:
-        generated = requests.generated_files(cluster, self._settings)
+        generated = generated_files.generated_files(cluster, self._settings)
         files = sizes(self._sources, generated, lifecycle_prefix(cluster))
         return BackendRequest(
             "CreateCluster", requests.create_cluster_request(cluster, self._settings), files
@@ -104,7 +105,7 @@ class HyperPod:
         self._roles.ensure(
             node_role(cluster, self._settings)
         )  # first: IAM needs a while until others see it
-        generated = requests.generated_files(cluster, self._settings)
+        generated = generated_files.generated_files(cluster, self._settings)
         upload(self._blobs, self._sources, generated, lifecycle_prefix(cluster))
         try:
             with translated("create the cluster", new_role=role_arn(cluster, self._settings)):

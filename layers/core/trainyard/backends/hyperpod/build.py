@@ -6,8 +6,8 @@ from trainyard.aws.clients import Lazy
 from trainyard.aws.roles import IamRoles
 from trainyard.aws.session_channel import SessionChannel
 from trainyard.backends.hyperpod.backend import HyperPod
-from trainyard.backends.hyperpod.request import HyperPodSettings
-from trainyard.ports import Blobs
+from trainyard.backends.hyperpod.naming import HyperPodSettings
+from trainyard.outside.blobs import Blobs
 from trainyard.settings import Settings
 
 

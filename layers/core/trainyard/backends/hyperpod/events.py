@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from trainyard.domain.facts import ClusterEvent, ClusterState, LifecycleFailed, NodeHealth
-from trainyard.ports import BackendEvent
+from trainyard.domain.cluster_facts import ClusterEvent, ClusterState, LifecycleFailed, NodeHealth
+from trainyard.outside.seen_events import BackendEvent
 from trainyard_contracts.hyperpod import CLUSTER_STATE_CHANGE, ClusterStateChange
 
 SOURCE = "aws.sagemaker"

@@ -11,8 +11,8 @@ from botocore.exceptions import ParamValidationError
 from trainyard.aws import refusals
 from trainyard.aws.refusals import Refusal
 from trainyard.domain import errors
-from trainyard.domain.capacity import Refusal as Kind
-from trainyard.domain.capacity import classify
+from trainyard.domain.capacity_refusals import Refusal as Kind
+from trainyard.domain.capacity_refusals import classify
 
 #: "Could not assume role <arn>. Please ensure that the role exists and allows principal
 #: 'sagemaker.amazonaws.com' ...".

@@ -5,56 +5,16 @@ Pure, so that `dryrun` shows exactly what is sent.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel
-
-from trainyard.backends import lifecycle_bundle
-from trainyard.domain import names
+from trainyard.backends.hyperpod.generated_files import own_spec
+from trainyard.backends.hyperpod.naming import HyperPodSettings, lifecycle_prefix, role_arn
 from trainyard.domain.records import Cluster
-from trainyard_contracts import places
 from trainyard_contracts.cluster_parts import SharedFilesystem
-from trainyard_contracts.files import ClusterFile, WorkerGroup
 from trainyard_contracts.hyperpod import HyperPodClusterSpec, InstanceGroup
 
 ENTRY_SCRIPT = "on_create.sh"
-LINK_PORT = 7470
 _NODE_TYPES = {"controller": "Controller", "worker": "Compute", "login": "Login"}
-
-
-@dataclass(frozen=True)
-class HyperPodSettings:
-    """What a deployment adds to every cluster."""
-
-    stage: str
-    region: str
-    bucket: str
-    event_bus: str
-    secret_prefix: str
-    node_boundary_arn: str
-    heartbeat_seconds: float
-    default_subnet_ids: tuple[str, ...] = ()
-    default_security_group_ids: tuple[str, ...] = ()
-    link_port: int = LINK_PORT
-
-
-def lifecycle_prefix(cluster: Cluster) -> str:
-    """Where this generation's lifecycle bundle lies in the data bucket."""
-    return places.lifecycle_prefix(cluster.name, cluster.generation)
-
-
-def account_arn(settings: HyperPodSettings, service: str, region: str | None = None) -> str:
-    """The beginning of an ARN of this deployment's account, up to its resource."""
-    _, partition, _, _, account, _ = settings.node_boundary_arn.split(":", 5)
-    return f"arn:{partition}:{service}:{settings.region if region is None else region}:{account}"
-
-
-def role_arn(cluster: Cluster, settings: HyperPodSettings) -> str:
-    """The role of this generation's nodes, known before it is made."""
-    path = names.node_role_path(settings.stage, cluster.name, cluster.generation)
-    name = names.node_role(settings.stage, cluster.name, cluster.generation)
-    return f"{account_arn(settings, 'iam', '')}:role{path}{name}"
 
 
 def create_cluster_request(cluster: Cluster, settings: HyperPodSettings) -> dict[str, Any]:
@@ -76,58 +36,6 @@ def create_cluster_request(cluster: Cluster, settings: HyperPodSettings) -> dict
     if spec.provisioning == "Continuous":
         request["NodeProvisioningMode"] = "Continuous"
     return request
-
-
-def cluster_file(cluster: Cluster, settings: HyperPodSettings) -> ClusterFile:
-    """What each node of the cluster reads first."""
-    spec = own_spec(cluster)
-    return lifecycle_bundle.cluster_file(
-        cluster.name,
-        spec,
-        settings,
-        shared_filesystem=spec.shared_filesystem.changed(filesystem=None),
-        slurm_setup=spec.slurm_setup,
-        controller_group=_names(spec, "controller")[0],
-        worker_groups=[
-            WorkerGroup(name=group.name, partition=spec.partition_of(group))
-            for group in _workers(spec)
-        ],
-        expected_workers=spec.worker_count(),
-    )
-
-
-def provisioning_parameters(spec: HyperPodClusterSpec) -> dict[str, Any]:
-    """HyperPod's `provisioning_parameters.json`.
-
-    It is for clusters whose Slurm is not set up through the API.
-    """
-    workers = [
-        {"instance_group_name": group.name, "partition_name": spec.partition_of(group)}
-        for group in _workers(spec)
-    ]
-    parameters: dict[str, Any] = {
-        "version": "1.0.0",
-        "workload_manager": "slurm",
-        "controller_group": _names(spec, "controller")[0],
-        "worker_groups": workers,
-        "fsx_dns_name": spec.shared_filesystem.dns_name,
-        "fsx_mountname": spec.shared_filesystem.mount_name,
-    }
-    if logins := _names(spec, "login"):
-        parameters["login_group"] = logins[0]
-    return parameters
-
-
-def generated_files(cluster: Cluster, settings: HyperPodSettings) -> dict[str, bytes]:
-    """The files of the bundle that are made of the spec, by path below the lifecycle prefix."""
-    files = {places.CLUSTER_FILE: _wire(cluster_file(cluster, settings))}
-    if own_spec(cluster).slurm_setup == "ProvisioningParameters":
-        files["provisioning_parameters.json"] = provisioning_parameters(own_spec(cluster))
-    return {path: lifecycle_bundle.as_file(content) for path, content in files.items()}
-
-
-def _wire(part: BaseModel) -> dict[str, Any]:
-    return part.model_dump(mode="json", by_alias=True)
 
 
 def _group(
@@ -207,17 +115,3 @@ def network(spec: HyperPodClusterSpec, settings: HyperPodSettings) -> dict[str, 
         "SecurityGroupIds": list(settings.default_security_group_ids),
         "Subnets": list(settings.default_subnet_ids),
     }
-
-
-def own_spec(cluster: Cluster) -> HyperPodClusterSpec:
-    """The spec by its own class: every cluster that comes here has it."""
-    assert isinstance(cluster.spec, HyperPodClusterSpec)
-    return cluster.spec
-
-
-def _names(spec: HyperPodClusterSpec, role: str) -> list[str]:
-    return [group.name for group in spec.instance_groups if group.role == role]
-
-
-def _workers(spec: HyperPodClusterSpec) -> list[InstanceGroup]:
-    return [group for group in spec.instance_groups if group.role == "worker"]

@@ -7,13 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainyard.backends.hyperpod.request import (
-    HyperPodSettings,
-    account_arn,
-    lifecycle_prefix,
-    network,
-    own_spec,
-)
+from trainyard.backends.hyperpod.generated_files import own_spec
+from trainyard.backends.hyperpod.naming import HyperPodSettings, account_arn, lifecycle_prefix
+from trainyard.backends.hyperpod.request import network
 from trainyard.backends.sagemaker_role import (
     TRUST,
     agent_key,
@@ -25,7 +21,7 @@ from trainyard.backends.sagemaker_role import (
 )
 from trainyard.domain import names
 from trainyard.domain.records import Cluster
-from trainyard.ports import NodeRole
+from trainyard.outside.roles import NodeRole
 from trainyard_contracts import places
 from trainyard_contracts.inputs import S3Prefix
 from trainyard_contracts.places import CLUSTER_TAG, STAGE_TAG

@@ -18,11 +18,7 @@ from trainyard.backends.parallelcluster.config import configuration, document
 from trainyard.backends.parallelcluster.failures import why_it_failed
 from trainyard.backends.parallelcluster.fields import words_of
 from trainyard.backends.parallelcluster.logs import lifecycle_tail
-from trainyard.backends.parallelcluster.making import (
-    Making,
-    ParallelClusterSettings,
-    making_of,
-)
+from trainyard.backends.parallelcluster.making import Making, ParallelClusterSettings, making_of
 from trainyard.backends.parallelcluster.node_files import generated_files
 from trainyard.backends.parallelcluster.nodes import head_of, node_of
 from trainyard.backends.parallelcluster.prices import product
@@ -33,17 +29,17 @@ from trainyard.backends.parallelcluster.subscription import GROUPS, Subscription
 from trainyard.domain import errors, names
 from trainyard.domain.records import Cluster, ClusterNode
 from trainyard.domain.states import BackendStatus, NodeState
-from trainyard.ports import (
+from trainyard.outside.blobs import Blobs
+from trainyard.outside.commands import CommandResult
+from trainyard.outside.policies import Policies
+from trainyard.outside.seen_clusters import (
     BackendCluster,
-    BackendEvent,
     BackendRequest,
     BatchResult,
-    Blobs,
-    CommandResult,
-    Policies,
     Product,
     Remains,
 )
+from trainyard.outside.seen_events import BackendEvent
 from trainyard_contracts import packed, places
 from trainyard_contracts.specs import JobSpec
 

@@ -11,7 +11,7 @@ from trainyard.backends.parallelcluster.api import ParallelClusterApi
 from trainyard.backends.parallelcluster.backend import Adapters, ParallelCluster
 from trainyard.backends.parallelcluster.making import ParallelClusterSettings
 from trainyard.backends.parallelcluster.subscription import Subscriptions
-from trainyard.ports import Blobs
+from trainyard.outside.blobs import Blobs
 from trainyard.settings import Settings
 
 

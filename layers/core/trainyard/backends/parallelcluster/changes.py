@@ -14,7 +14,9 @@ from trainyard.backends.parallelcluster.making import Making, ParallelClusterSet
 from trainyard.backends.parallelcluster.node_files import generated_files
 from trainyard.backends.parallelcluster.refusals import Gone, Invalid, NoChanges
 from trainyard.domain.records import Cluster
-from trainyard.ports import BackendRequest, Blobs, ChangePlan, ChangeSeen
+from trainyard.outside.blobs import Blobs
+from trainyard.outside.changes import ChangePlan, ChangeSeen
+from trainyard.outside.seen_clusters import BackendRequest
 from trainyard_contracts import places
 from trainyard_contracts.cluster_base import ClusterBase
 from trainyard_contracts.parallelcluster import ParallelClusterSpec

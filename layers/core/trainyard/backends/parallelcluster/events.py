@@ -13,8 +13,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from trainyard.domain.facts import ClusterEvent, ClusterState, LifecycleFailed
-from trainyard.ports import BackendEvent
+from trainyard.domain.cluster_facts import ClusterEvent, ClusterState, LifecycleFailed
+from trainyard.outside.seen_events import BackendEvent
 from trainyard_contracts.parallelcluster_queues import queue_of_node
 
 SOURCE = "aws.cloudformation"

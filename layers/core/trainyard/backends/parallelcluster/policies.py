@@ -10,7 +10,7 @@ from typing import Any
 
 from trainyard.backends.parallelcluster.making import Making, ParallelClusterSettings
 from trainyard.domain import names
-from trainyard.ports import NodePolicy
+from trainyard.outside.policies import NodePolicy
 from trainyard_contracts import places
 from trainyard_contracts.events import SOURCE
 from trainyard_contracts.places import CLUSTER_TAG, STAGE_TAG

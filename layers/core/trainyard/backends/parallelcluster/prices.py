@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from trainyard.ports import Product
+from trainyard.outside.seen_clusters import Product
 
 
 def product(instance_type: str) -> Product:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from trainyard.domain.facts import NodeHealth
-from trainyard.ports import BackendEvent
+from trainyard.domain.cluster_facts import NodeHealth
+from trainyard.outside.seen_events import BackendEvent
 from trainyard_contracts import places
 
 SOURCE = "aws.ec2"

@@ -25,7 +25,9 @@ from trainyard.backends.training_job.source import Source
 from trainyard.backends.training_job.verdicts import verdict
 from trainyard.domain import errors
 from trainyard.domain.records import Cluster
-from trainyard.ports import Blobs, Clock, CommandResult
+from trainyard.outside.blobs import Blobs
+from trainyard.outside.clock import Clock
+from trainyard.outside.commands import CommandResult
 from trainyard_contracts import commands, places
 from trainyard_contracts.files import BundleStart, JobBundle
 

@@ -22,17 +22,16 @@ from trainyard.backends.training_job.role import job_role
 from trainyard.domain import errors, names
 from trainyard.domain.records import Cluster, ClusterNode, mark_of
 from trainyard.domain.states import BackendStatus
-from trainyard.ports import (
+from trainyard.outside.commands import CommandResult
+from trainyard.outside.roles import FoundRole, Roles
+from trainyard.outside.seen_clusters import (
     BackendCluster,
-    BackendEvent,
     BackendRequest,
     BatchResult,
-    CommandResult,
-    FoundRole,
     Product,
     Remains,
-    Roles,
 )
+from trainyard.outside.seen_events import BackendEvent
 from trainyard_contracts import places
 from trainyard_contracts.specs import JobSpec
 

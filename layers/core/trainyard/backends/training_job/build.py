@@ -10,7 +10,7 @@ from trainyard.backends.training_job.backend import TrainingJobs
 from trainyard.backends.training_job.deployment import JobDeployment
 from trainyard.backends.training_job.jobs import Jobs
 from trainyard.backends.training_job.source import SourceFiles, build
-from trainyard.ports import Blobs
+from trainyard.outside.blobs import Blobs
 from trainyard.settings import Settings
 
 

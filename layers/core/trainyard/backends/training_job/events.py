@@ -15,8 +15,9 @@ from trainyard.backends.training_job import states
 from trainyard.backends.training_job.deployment import JobDeployment
 from trainyard.backends.training_job.refusals import lacks_capacity
 from trainyard.backends.training_job.verdicts import verdict
-from trainyard.domain.facts import JobStage, job_ended
-from trainyard.ports import BackendEvent
+from trainyard.domain.job_ends import job_ended
+from trainyard.domain.job_facts import JobStage
+from trainyard.outside.seen_events import BackendEvent
 from trainyard_contracts.events import Fact
 from trainyard_contracts.training_job import TRAINING_JOB_STATE_CHANGE, TrainingJobStateChange
 

@@ -17,7 +17,8 @@ from trainyard.backends.training_job.chosen import Chosen, choose, groups
 from trainyard.backends.training_job.directory import S3Directory
 from trainyard.backends.training_job.large_copies import Begun, CopyImpossible
 from trainyard.domain.errors import BlobNotFound, RetryableError, TrainyardError
-from trainyard.ports import Blobs, Clock
+from trainyard.outside.blobs import Blobs
+from trainyard.outside.clock import Clock
 from trainyard_contracts import places
 from trainyard_contracts.commands import Export, Exporting
 from trainyard_contracts.files import CheckpointManifest, ExportedObject, ExportManifest

@@ -1,14 +1,8 @@
 """URIs of AWS's framework images, from the SDK's data (images.json; scripts/training_images.py)."""
 
-import json
 from collections.abc import Iterable, Sequence
-from functools import cache
-from pathlib import Path
-from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-from pydantic.alias_generators import to_camel
-
+from trainyard.backends.training_job.image_catalog import Family, Image, known
 from trainyard.domain import errors
 from trainyard_contracts.training_job_launch import Distribution, Framework, numbers
 from trainyard_contracts.training_job_rules import is_gpu, is_trainium
@@ -19,44 +13,6 @@ _HUGGING_FACE_END = "cu110-ubuntu18.04"
 #: From these versions on the images do not know P2 any more.
 _WITHOUT_P2 = {"pytorch": (1, 13), "tensorflow": (2, 12)}
 _OWN = "image takes any URI"
-
-
-class _Read(BaseModel):
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel)
-
-
-class Image(_Read):
-    """One repository, for some Pythons; `end` closes its tags."""
-
-    repository: str
-    pythons: list[str]
-    registries: int
-    end: str = ""
-
-
-class Family(_Read):
-    """Images of one framework: by version, and by what Hugging Face's are built on ('' else)."""
-
-    processors: list[str]
-    aliases: dict[str, str]
-    images: dict[str, dict[str, list[Image]]]
-
-
-class Images(_Read):
-    """All that images.json says; `registries` are accounts by region."""
-
-    source: str
-    date: str
-    families: dict[str, Family]
-    registries: list[dict[str, str]]
-    suffixes: dict[str, str]
-    tag_ends: dict[str, str]
-
-
-@cache
-def known() -> Images:
-    data: Any = json.loads(Path(__file__).with_name("images.json").read_text())
-    return Images.model_validate(data)
 
 
 def image_uri(

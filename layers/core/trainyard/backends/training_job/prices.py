@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from trainyard.ports import Product
+from trainyard.outside.seen_clusters import Product
 
 
 def product(instance_type: str) -> Product:

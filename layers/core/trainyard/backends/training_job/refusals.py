@@ -14,8 +14,8 @@ from botocore.exceptions import ParamValidationError
 from trainyard.aws import refusals
 from trainyard.aws.refusals import Refusal
 from trainyard.domain import errors
-from trainyard.domain.capacity import Refusal as Kind
-from trainyard.domain.capacity import classify
+from trainyard.domain.capacity_refusals import Refusal as Kind
+from trainyard.domain.capacity_refusals import classify
 
 #: "The account-level service limit 'ml.p4d.24xlarge for training job usage' is 0 Instances, with
 #: current utilization of 0 Instances and a request delta of 2 Instances."; for spot it is

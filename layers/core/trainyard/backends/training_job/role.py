@@ -16,7 +16,7 @@ from trainyard.backends.sagemaker_role import (
 from trainyard.backends.training_job.deployment import JobDeployment
 from trainyard.backends.training_job.orders import own
 from trainyard.domain.records import Cluster
-from trainyard.ports import NodeRole
+from trainyard.outside.roles import NodeRole
 from trainyard_contracts import places
 from trainyard_contracts.inputs import S3Prefix
 from trainyard_contracts.places import CLUSTER_TAG, STAGE_TAG

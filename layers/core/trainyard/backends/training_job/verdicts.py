@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from trainyard.backends.training_job import states
 from trainyard.backends.training_job.refusals import lacks_capacity
-from trainyard.domain.facts import JobEnd
+from trainyard.domain.job_facts import JobEnd
 
 #: FailureReason begins with one of these: an error of SageMaker's own or of an instance, one of
 #: the request (data, image, role), one of the program.

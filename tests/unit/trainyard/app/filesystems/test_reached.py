@@ -17,7 +17,8 @@ from trainyard.app.clusters.create_cluster import create_cluster
 from trainyard.app.runs.dry_run import dry_run_cluster, dry_run_run
 from trainyard.app.runs.submit_run import submit_run
 from trainyard.domain.errors import InvalidRequest
-from trainyard.ports import Place, SeenFilesystem
+from trainyard.outside.networks import Place
+from trainyard.outside.seen_filesystems import SeenFilesystem
 from trainyard_contracts.cluster_specs import read_cluster_spec
 from trainyard_contracts.specs import RunSpec
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from trainyard.app.runs.rank_logs import Kept, Whose
+from trainyard.app.runs.rank_logs import Kept
+from trainyard.app.runs.whose_logs import Whose
 from trainyard.domain.errors import LogNotKept
 
 KEY = "clusters/c/runs/r/logs/attempt-1.log"

@@ -13,9 +13,9 @@ from trainyard.backends.parallelcluster.events import (
     read_event,
     read_line,
 )
-from trainyard.domain.capacity import Refusal, classify
-from trainyard.domain.facts import ClusterEvent, ClusterState, LifecycleFailed
-from trainyard.ports import BackendEvent
+from trainyard.domain.capacity_refusals import Refusal, classify
+from trainyard.domain.cluster_facts import ClusterEvent, ClusterState, LifecycleFailed
+from trainyard.outside.seen_events import BackendEvent
 
 Json = dict[str, Any]
 NOW = datetime(2026, 11, 24, tzinfo=timezone.utc)

@@ -9,8 +9,8 @@ import pytest
 
 from trainyard.backends.training_job.deployment import JobDeployment
 from trainyard.backends.training_job.events import read_event
-from trainyard.domain.facts import JobEnded, JobStage
-from trainyard.ports import BackendEvent
+from trainyard.domain.job_facts import JobEnded, JobStage
+from trainyard.outside.seen_events import BackendEvent
 from trainyard_contracts.events import Fact
 from trainyard_contracts.places import job_name
 

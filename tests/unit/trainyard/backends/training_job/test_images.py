@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from trainyard.backends.training_job import images
-from trainyard.backends.training_job.images import image_uri, known, nearest
+from trainyard.backends.training_job.image_catalog import known
+from trainyard.backends.training_job.images import image_uri, nearest
 from trainyard.domain.errors import InvalidRequest
 from trainyard_contracts.training_job_launch import Distribution, Framework
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from tests.support.botocore_model import request_problems
 from tests.support.training_jobs import intent
 
-from trainyard.backends.training_job.images import known
+from trainyard.backends.training_job.image_catalog import known
 from trainyard.backends.training_job.request import create_training_job_request
 from trainyard.backends.training_job.warnings import warnings
 from trainyard.domain.errors import InvalidRequest

@@ -10,7 +10,8 @@ from trainyard.app.machines.inputs import StepInput
 from trainyard.domain.clusters import ClusterDecision, Seen, judge
 from trainyard.domain.records import Cluster
 from trainyard.domain.states import BackendStatus, NodeState
-from trainyard.ports import BackendCluster, Ports
+from trainyard.outside.seen_clusters import BackendCluster
+from trainyard.ports import Ports
 
 
 def cluster_decide(ports: Ports, given: StepInput) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from trainyard.app.machines.inputs import StepInput
 from trainyard.app.machines.trouble import cause_of
 from trainyard.app.runs.tell_tries import tell_refusal
 from trainyard.domain import capacity
+from trainyard.domain.cluster_facts import ClusterFailed
 from trainyard.domain.errors import TrainyardError
-from trainyard.domain.facts import ClusterFailed
 from trainyard.domain.problems import brief, problem, with_log
 from trainyard.domain.records import Cluster, Problem
 from trainyard.ports import Ports

@@ -13,13 +13,14 @@ from pydantic import ValidationError
 
 from trainyard.app.facts.situation import still
 from trainyard.app.machines.inputs import StepInput, done, store_wait, superseded
+from trainyard.app.machines.run.agent_answers import agent_answer
 from trainyard.app.machines.run.delays import tell_delay
 from trainyard.app.machines.run.only_copy import record_copies
-from trainyard.app.machines.run.submit_attempt import agent_answer
 from trainyard.domain import names, results
+from trainyard.domain.book import Book
 from trainyard.domain.directories import beyond
 from trainyard.domain.errors import BlobNotFound, CommandFailed, RetryableError
-from trainyard.domain.facts import Book, SavedRun
+from trainyard.domain.job_facts import SavedRun
 from trainyard.domain.records import Export, Run, TimelineEntry
 from trainyard.domain.words import counted, size
 from trainyard.ports import Ports

@@ -11,7 +11,8 @@ from trainyard.domain.errors import RetryableError
 from trainyard.domain.problems import problem
 from trainyard.domain.records import Attempt, Cluster, Code, Run, TimelineEntry
 from trainyard.domain.runs import stopped
-from trainyard.ports import CommandResult, Ports
+from trainyard.outside.commands import CommandResult
+from trainyard.ports import Ports
 from trainyard_contracts.commands import UNKNOWN_COMMAND, CheckedOut, Checkout, answer_of
 from trainyard_contracts.git_code import GitSpec
 

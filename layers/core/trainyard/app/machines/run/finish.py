@@ -11,7 +11,7 @@ from trainyard.app.machines.run.only_copy import record_copies
 from trainyard.app.runs.run_costs import cost_of
 from trainyard.domain import teardown
 from trainyard.domain.closing import final_status
-from trainyard.domain.facts import UnsavedRun
+from trainyard.domain.job_facts import UnsavedRun
 from trainyard.domain.problems import problem
 from trainyard.domain.records import Cluster, Run, TimelineEntry
 from trainyard.ports import Ports

@@ -13,7 +13,7 @@ from time import monotonic
 
 from pydantic import ValidationError
 
-from trainyard.app.runs.uploads import kept_code
+from trainyard.app.runs.kept_trees import kept_code
 from trainyard.domain.errors import BlobNotFound, RetryableError
 from trainyard.domain.problems import problem
 from trainyard.domain.records import Code, Run, TimelineEntry

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from trainyard.app.clusters.cluster_use import other_jobs
 from trainyard.app.clusters.create_cluster import start_teardown
-from trainyard.app.machines.run.submit_attempt import agent_answer
+from trainyard.app.machines.run.agent_answers import agent_answer
 from trainyard.app.runs.tell_tries import tell_refusal
 from trainyard.domain import capacity, teardown, ways
-from trainyard.domain.facts import Book
+from trainyard.domain.book import Book
 from trainyard.domain.records import Action, Attempt, Cluster, Run
 from trainyard.ports import Ports
 from trainyard_contracts import commands

@@ -6,7 +6,7 @@ Teardown asks for it.
 from __future__ import annotations
 
 from trainyard.app.facts.situation import cluster_of
-from trainyard.domain.facts import SavedRun, UnsavedRun
+from trainyard.domain.job_facts import SavedRun, UnsavedRun
 from trainyard.domain.records import Run
 from trainyard.ports import Ports
 

@@ -11,7 +11,8 @@ from trainyard.app.machines.inputs import StepInput
 from trainyard.domain import names
 from trainyard.domain.records import Cluster
 from trainyard.domain.states import BackendStatus
-from trainyard.ports import BackendCluster, Ports
+from trainyard.outside.seen_clusters import BackendCluster
+from trainyard.ports import Ports
 
 #: Deletion takes seconds locally and minutes on AWS: look again after a third of the time it took
 #: so far.

@@ -9,8 +9,10 @@ from trainyard.app.clusters.create_cluster import start_cluster
 from trainyard.app.facts.tell_runs import tell_runs
 from trainyard.app.facts.waking import wake_cluster
 from trainyard.app.machines.inputs import StepInput
+from trainyard.domain.capacity_facts import TryGone
+from trainyard.domain.cluster_facts import ClusterDeleted
 from trainyard.domain.errors import RecordUnreadable, RunNotFound
-from trainyard.domain.facts import ClusterDeleted, TryGone, data_of, type_of
+from trainyard.domain.facts import data_of, type_of
 from trainyard.domain.kinds import sentence
 from trainyard.domain.records import Cluster, TimelineEntry
 from trainyard.ports import Ports

@@ -17,7 +17,7 @@ from trainyard.app.runs.resume_run import resume_run
 from trainyard.domain.errors import InvalidRequest, RetryableError
 from trainyard.domain.records import Cluster
 from trainyard.http.run_views import RunView
-from trainyard.ports import CommandResult
+from trainyard.outside.commands import CommandResult
 from trainyard_contracts import places
 from trainyard_contracts.files import JobBundle
 from trainyard_contracts.trees import tree_id

@@ -18,7 +18,7 @@ from trainyard.app.runs.resume_run import resume_run
 from trainyard.app.runs.uploads import request_upload
 from trainyard.domain.errors import RetryableError
 from trainyard.domain.records import Cluster
-from trainyard.ports import CommandResult
+from trainyard.outside.commands import CommandResult
 from trainyard_contracts import places
 from trainyard_contracts.files import JobBundle
 from trainyard_contracts.trees import UploadSpec
