@@ -71,14 +71,17 @@ def test_no_more_members_than_max_parallel_are_active_and_all_end() -> None:
     assert ended.reason == "6 of 6 members succeeded."
 
 
-def test_two_hundred_members_all_end_and_no_sweep_is_needed_for_it() -> None:
-    story, array = on_shared(total=200, parallel=20)
-    for index in range(200):
-        assert len(active_runs(story)) == min(20, 200 - index)
+def test_a_thousand_members_all_end_once_and_no_sweep_is_needed_for_it() -> None:
+    story, array = on_shared(total=1000, parallel=20)
+    for index in range(1000):
+        assert len(active_runs(story)) == min(20, 1000 - index)
         end_member(story, array, index)
     ended = now(story, array)
-    assert (ended.status, ended.succeeded) == ("Succeeded", 200)
-    assert len(story.world.runs.stored) == 200
+    assert (ended.status, ended.succeeded, ended.active) == ("Succeeded", 1000, [])
+    assert ended.reason == "1000 of 1000 members succeeded."
+    runs = list(story.world.runs.stored.values())
+    assert [run.array.index for run in runs if run.array is not None] == list(range(1000))
+    assert {run.status for run in runs} == {"Succeeded"}
 
 
 def test_each_member_is_an_ordinary_run_with_its_own_parameters() -> None:
