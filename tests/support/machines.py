@@ -192,17 +192,13 @@ class Machines:
 
     world: World
     walkers: dict[tuple[str, str], Walker] = field(default_factory=dict)
-    #: Those that are not over, so that a thousand that are cost nothing.
-    going: list[Walker] = field(default_factory=list)
 
     def step(self) -> bool:
         """Move every execution by one state; False when all of them wait or are over."""
         for key, execution in list(self.world.executions.started.items()):
             if key not in self.walkers:
                 self.walkers[key] = Walker(self.world, execution)
-                self.going.append(self.walkers[key])
-        self.going = [walker for walker in self.going if not walker.over]
-        moved = [walker.step() for walker in self.going]
+        moved = [walker.step() for walker in self.walkers.values()]
         return any(moved)
 
     def run_until_rest(self, limit: int = 2000) -> None:
