@@ -56,11 +56,13 @@ class ArrayPlanView(View):
         description="members that train at once, wave by wave, if all take as long as each other"
     )
     first_name: str = Field(description="of the first member")
-    first_parameters: dict[str, str]
+    first_parameters: dict[str, str] = Field(description="its values of the parameters")
     first: PlanView | None = Field(description="the first member alone; null: it would be refused")
     one: PriceView = Field(description="of one member")
     all: PriceView = Field(description="of all of them; hourlyUsd is of a wave")
-    refused: list[RefusalView]
+    refused: list[RefusalView] = Field(
+        description="what would be refused, and why; empty: all of it would be accepted"
+    )
 
     @classmethod
     def of_array(cls, plan: ArrayPlan, refused: list[Refusal]) -> Self:
@@ -101,7 +103,9 @@ class SchedulePlanView(View):
     runs: list[PlannedRun] = Field(description="in the order of their submission")
     one: PriceView = Field(description="of one time; hourlyUsd is of its dearest run")
     all: PriceView = Field(description="of the times of nextTimes")
-    refused: list[RefusalView]
+    refused: list[RefusalView] = Field(
+        description="what would be refused, and why; empty: all of it would be accepted"
+    )
 
     @classmethod
     def of_schedule(cls, plan: SchedulePlan, timezone: str, refused: list[Refusal]) -> Self:

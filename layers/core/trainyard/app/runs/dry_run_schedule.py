@@ -21,7 +21,7 @@ from trainyard_contracts.people import Person
 from trainyard_contracts.schedules import ChainedRun, ScheduleSpec
 from trainyard_contracts.specs import RunSpec
 
-#: So many of the times that come are told.
+#: So many of the times that come are shown.
 TIMES = 5
 
 

@@ -1,4 +1,4 @@
-"""What a dry run would be refused for: told, and not raised, so that all of it is seen at once."""
+"""What a dry run would be refused for: shown, and not raised, so that all of it is seen at once."""
 
 from __future__ import annotations
 
