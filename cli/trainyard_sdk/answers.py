@@ -22,6 +22,7 @@ __all__ = [
     "ArrayMemberPage",
     "ArrayMemberView",
     "ArrayPage",
+    "ArrayPlanView",
     "ArraySpec",
     "ArraySummary",
     "ArrayView",
@@ -78,17 +79,22 @@ __all__ = [
     "OutputPage",
     "Person",
     "PlanView",
+    "PlannedRun",
+    "PlannedTime",
     "PlannedVariable",
     "PriceSpan",
+    "PriceView",
     "Problem",
     "ProgressSource",
     "RecoverySpec",
+    "RefusalView",
     "RunCostView",
     "RunPage",
     "RunSample",
     "RunSummary",
     "RunView",
     "SchedulePage",
+    "SchedulePlanView",
     "ScheduleSpec",
     "ScheduleSummary",
     "ScheduleView",
@@ -187,6 +193,90 @@ class ArrayPage(Answer):
 
     arrays: list[ArraySummary] = Field(default_factory=list)
     next_token: str | None = None
+
+
+class ListPriceView(Answer):
+    """What it would cost on AWS, where the deployment's own price list does not say it."""
+
+    as_of: str | None = None
+    expected_usd: float | None = None
+    hourly_usd: float | None = None
+    most_usd: float | None = None
+    words: str = ""
+
+
+class PlannedVariable(Answer):
+    """A variable that the run's program will find."""
+
+    source: Open[Literal["job", "secret", "trainyard", "launcher"]]
+    name: str = ""
+    note: str = ""
+    value: str | None = None
+
+
+class WayView(Answer):
+    """A way in which the cluster would be tried."""
+
+    backend: str = ""
+    cannot: list[str] = Field(default_factory=list)
+    expected_usd: float | None = None
+    files: dict[str, int] = Field(default_factory=dict)
+    hourly_usd: float | None = None
+    most_usd: float | None = None
+    operation: str = ""
+    request: dict[str, Any] = Field(default_factory=dict)
+    warnings: list[str] = Field(default_factory=list)
+    way: str = ""
+    zones: list[str] = Field(default_factory=list)
+
+
+class PlanView(Answer):
+    """What would be sent, but is not: the backend's exact request, files with sizes, the price."""
+
+    backend: str | None = None
+    batch_script: str | None = None
+    cannot: list[str] = Field(default_factory=list)
+    environment: list[PlannedVariable] = Field(default_factory=list)
+    expected_usd: float | None = None
+    files: dict[str, int] = Field(default_factory=dict)
+    hourly_usd: float | None = None
+    list_price: ListPriceView | None = None
+    most_usd: float | None = None
+    operation: str | None = None
+    request: dict[str, Any] = Field(default_factory=dict)
+    warnings: list[str] = Field(default_factory=list)
+    ways: list[WayView] = Field(default_factory=list)
+    zones: list[str] = Field(default_factory=list)
+
+
+class PriceView(Answer):
+    """What it would cost, as far as prices are known."""
+
+    expected_usd: float | None = None
+    hourly_usd: float | None = None
+    most_usd: float | None = None
+
+
+class RefusalView(Answer):
+    """Something for which it would be refused."""
+
+    code: str = ""
+    detail: str = ""
+    next_step: str = ""
+    run: str = ""
+
+
+class ArrayPlanView(Answer):
+    """What an array would do and cost. Nothing of it is done."""
+
+    all: PriceView
+    one: PriceView
+    total: int
+    first: PlanView | None = None
+    first_name: str = ""
+    first_parameters: dict[str, str] = Field(default_factory=dict)
+    refused: list[RefusalView] = Field(default_factory=list)
+    waves: list[int] = Field(default_factory=list)
 
 
 class ArraySpec(Answer):
@@ -443,60 +533,6 @@ class ClusterPage(Answer):
 
     clusters: list[ClusterSummary] = Field(default_factory=list)
     next_token: str | None = None
-
-
-class ListPriceView(Answer):
-    """What it would cost on AWS, where the deployment's own price list does not say it."""
-
-    as_of: str | None = None
-    expected_usd: float | None = None
-    hourly_usd: float | None = None
-    most_usd: float | None = None
-    words: str = ""
-
-
-class PlannedVariable(Answer):
-    """A variable that the run's program will find."""
-
-    source: Open[Literal["job", "secret", "trainyard", "launcher"]]
-    name: str = ""
-    note: str = ""
-    value: str | None = None
-
-
-class WayView(Answer):
-    """A way in which the cluster would be tried."""
-
-    backend: str = ""
-    cannot: list[str] = Field(default_factory=list)
-    expected_usd: float | None = None
-    files: dict[str, int] = Field(default_factory=dict)
-    hourly_usd: float | None = None
-    most_usd: float | None = None
-    operation: str = ""
-    request: dict[str, Any] = Field(default_factory=dict)
-    warnings: list[str] = Field(default_factory=list)
-    way: str = ""
-    zones: list[str] = Field(default_factory=list)
-
-
-class PlanView(Answer):
-    """What would be sent, but is not: the backend's exact request, files with sizes, the price."""
-
-    backend: str | None = None
-    batch_script: str | None = None
-    cannot: list[str] = Field(default_factory=list)
-    environment: list[PlannedVariable] = Field(default_factory=list)
-    expected_usd: float | None = None
-    files: dict[str, int] = Field(default_factory=dict)
-    hourly_usd: float | None = None
-    list_price: ListPriceView | None = None
-    most_usd: float | None = None
-    operation: str | None = None
-    request: dict[str, Any] = Field(default_factory=dict)
-    warnings: list[str] = Field(default_factory=list)
-    ways: list[WayView] = Field(default_factory=list)
-    zones: list[str] = Field(default_factory=list)
 
 
 class AdoptedNode(Answer):
@@ -1233,6 +1269,31 @@ class SchedulePage(Answer):
 
     next_token: str | None = None
     schedules: list[ScheduleSummary] = Field(default_factory=list)
+
+
+class PlannedRun(Answer):
+    """A run of each time."""
+
+    name: str = ""
+    plan: PlanView | None = None
+
+
+class PlannedTime(Answer):
+    """A time at which a schedule would be due."""
+
+    at: datetime
+    local: str = ""
+
+
+class SchedulePlanView(Answer):
+    """When a schedule would submit what. Nothing of it is done."""
+
+    all: PriceView
+    one: PriceView
+    next_times: list[PlannedTime] = Field(default_factory=list)
+    refused: list[RefusalView] = Field(default_factory=list)
+    runs: list[PlannedRun] = Field(default_factory=list)
+    timezone: str = ""
 
 
 class BudgetSpec(Answer):

@@ -426,6 +426,10 @@ class Client:
         """As submit_run: the same key and spec give the same array."""
         return self._call("POST", "/v1/arrays", body=spec, key=_sendable(idempotency_key))
 
+    def plan_array(self, spec: Mapping[str, Any]) -> Json:
+        """Members, waves, prices and what would be refused. Nothing is done."""
+        return self._call("POST", "/v1/arrays", {"dryrun": "true"}, body=spec)
+
     def array(self, array_id: str) -> Json:
         return self._call("GET", f"/v1/arrays/{_segment(array_id)}")
 
@@ -444,6 +448,10 @@ class Client:
     def create_schedule(self, spec: Mapping[str, Any]) -> Json:
         """The same spec again is the same schedule."""
         return self._call("POST", "/v1/schedules", body=spec)
+
+    def plan_schedule(self, spec: Mapping[str, Any]) -> Json:
+        """Its next times, prices and what would be refused. Nothing is done."""
+        return self._call("POST", "/v1/schedules", {"dryrun": "true"}, body=spec)
 
     def schedule(self, name: str) -> Json:
         return self._call("GET", f"/v1/schedules/{_segment(name)}")

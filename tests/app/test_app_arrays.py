@@ -10,7 +10,7 @@ from tests.support.spec_parts import cluster_spec
 from tests.support.story import Story, make_cluster, run_spec
 
 from trainyard.app.runs import advance_array as advance_module
-from trainyard.app.runs.advance_array import cancel_array, member_run
+from trainyard.app.runs.advance_array import cancel_array, member_ended, member_run
 from trainyard.app.runs.submit_array import submit_array
 from trainyard.domain import names
 from trainyard.domain.array_records import RunArray
@@ -96,6 +96,30 @@ def test_an_array_of_a_thousand_begins_with_its_first_members_only() -> None:
     for _ in range(12):
         story.sweep()
     assert (now(story, array).begun, len(active_runs(story))) == (200, 200)
+
+
+@pytest.mark.parametrize("parallel", [20, 200])
+def test_a_thousand_members_each_have_one_turn_and_the_array_ends(parallel: int) -> None:
+    """Their runs end at once: what each does while it trains is the story of two hundred."""
+    story, array = on_shared(total=1000, parallel=parallel)
+    ends = {7: "Failed", 500: "Cancelled", 999: "Failed"}
+    ports = story.world.ports
+    most = 0
+    while not now(story, array).over:
+        active = now(story, array).active
+        most = max(most, len(active))
+        index = active[-1] if len(active) > 1 and active[-1] % 3 else active[0]
+        run = story.world.runs.stored[member_run(array, index)]
+        ended = ports.runs.put(run.changed(status=ends.get(index, "Succeeded")))
+        for _ in range(2):  # news come twice
+            member_ended(ports, ended)
+    after = now(story, array)
+    assert most == parallel
+    assert (after.status, after.succeeded, after.begun) == ("Failed", 997, 1000)
+    assert (after.failed, after.cancelled, after.refused) == ([7, 999], [500], [])
+    assert after.reason == "997 of 1000 members succeeded, 2 failed, 1 cancelled."
+    members = [run.array.index for run in story.world.runs.stored.values() if run.array]
+    assert sorted(members) == list(range(1000))
 
 
 def test_an_array_of_more_than_a_thousand_is_refused_with_the_limit() -> None:

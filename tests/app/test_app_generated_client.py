@@ -193,6 +193,7 @@ def adopted(_: Story, call: Calls) -> None:
 def many(_: Story, call: Calls) -> None:
     run = {**spec(), "job": {**spec()["job"], "arguments": ["--lr", "{lr}"]}}
     array = {"run": run, "parameters": [{"lr": "0.1"}, {"lr": "0.2"}], "maxParallel": 1}
+    assert call("arrays.submit_array", body=("ArraySpec", array), dryrun=True).waves == [1, 1]
     made = call("arrays.submit_array", body=("ArraySpec", array))
     call("arrays.list_arrays")
     call("arrays.get_array", getattr(made, "id", "arr-x"))
@@ -201,6 +202,8 @@ def many(_: Story, call: Calls) -> None:
     call("people.transfer_array", getattr(made, "id", "arr-x"), body=("TransferSpec", {}))
     call("arrays.cancel_array", getattr(made, "id", "arr-x"))
     nightly = {"name": "nightly", "cron": "0 2 * * *", "run": spec()}
+    plan = call("schedules.create_schedule", body=("ScheduleSpec", nightly), dryrun=True)
+    assert len(plan.next_times) == 5
     call("schedules.create_schedule", body=("ScheduleSpec", nightly))
     call("schedules.list_schedules")
     call("schedules.get_schedule", "nightly")

@@ -305,6 +305,88 @@ def test_what_one_who_left_had_an_admin_gives_to_another(
     assert (newest["reason"], newest["outcome"]) == ("carol left", "done")
 
 
+def with_members(state_dir: Path, folder: Path, members: str) -> None:
+    """The stack is deployed anew with these members."""
+    folder.mkdir()
+    for one in ROOT.iterdir():
+        if one.name != "template.yaml":
+            (folder / one.name).symlink_to(one)
+    text = (ROOT / "template.yaml").read_text()
+    head, mark, rest = text.partition("  Members:\n")
+    assert mark
+    rest = rest.replace('Default: "*"', f"Default: {json.dumps(members)}", 1)
+    (folder / "template.yaml").write_text(head + mark + rest)
+    control.update(state_dir, folder / "template.yaml")
+
+
+def fires(state_dir: Path, schedule: str, due: str) -> dict[str, Any]:
+    """What becomes of this time; nobody waits for the night."""
+    there, admin = local(state_dir), Client.from_state_dir(state_dir)
+    to = datetime.fromisoformat(due.replace("Z", "+00:00")) + timedelta(seconds=20)
+    answer = httpx.post(
+        f"{there['endpoint']}/_trainyard/clock",
+        json={"to": to.isoformat()},
+        headers={"x-trainyard-token": there["adminToken"]},
+        timeout=60,
+        trust_env=False,
+    )
+    assert answer.status_code == 202, answer.text
+
+    def fired() -> dict[str, Any] | None:
+        found = [one for one in admin.schedule(schedule)["firings"] if one["at"] == due]
+        return found[0] if found else None
+
+    return dict(eventually(f"{schedule} fires at {due}", fired, 60))
+
+
+def test_a_schedule_of_one_who_left_fires_again_once_it_is_somebody_elses(
+    state_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grace = client_of(state_dir, "grace", monkeypatch)
+    heidi = client_of(state_dir, "heidi", monkeypatch)
+    admin = Client.from_state_dir(state_dir)
+    run = {"name": "night", "cluster": {"spec": cluster_spec("night", workers=1)}}
+    spec = {"name": "nightly", "cron": "0 2 * * *", "run": {**run, "job": light_job(steps=1000)}}
+    plan = grace.plan_schedule(spec)
+    assert plan["refused"] == []
+    times = grace.create_schedule(spec)["nextTimes"]
+    assert [one["at"] for one in plan["nextTimes"]] == times
+    arn = f"arn:aws:iam::{ACCOUNT}:user/heidi"
+    with_members(state_dir, tmp_path / "without", arn)
+    try:
+        assert grace.whoami()["role"] == "viewer"
+        firing = fires(state_dir, "nightly", times[0])
+        assert (firing["outcome"], firing["runIds"]) == ("refused", [])
+        assert "grace" in firing["reason"]
+        assert "trainyard schedule transfer nightly --to ARN" in firing["reason"]
+        (told,) = admin.audit(what="schedule.fire")
+        assert (told["outcome"], told["subject"]) == ("refused", "schedule/nightly")
+        with pytest.raises(ApiProblem) as no:
+            heidi.pause_schedule("nightly")
+        assert "belongs to grace" in refused(no)
+        given = admin.transfer("schedule", "nightly", arn, reason="grace left")
+        assert given["createdBy"]["name"] == "heidi"
+        (run_id,) = fires(state_dir, "nightly", times[1])["runIds"]
+        assert eventually("the run is there", lambda: submitter(heidi, run_id), 60) == "heidi"
+        heidi.delete_schedule("nightly", reason="seen")
+        heidi.cancel_run(run_id)
+        eventually("the run ends", lambda: heidi.run(run_id)["status"] in ENDED)
+    finally:
+        with_members(state_dir, tmp_path / "again", "*")
+    why = {(one["what"], one["reason"]) for one in admin.audit(subject="schedule/nightly")}
+    assert {("schedule.transfer", "grace left"), ("schedule.delete", "seen")} <= why
+
+
+def submitter(client: Client, run_id: str) -> str | None:
+    """Whose run it is; None while the schedule names it and it is not made."""
+    try:
+        return str(client.run(run_id)["createdBy"]["name"])
+    except ApiProblem as problem:
+        if problem.status != 404:
+            raise
+        return None
+
+
 def test_a_session_of_a_role_has_the_name_that_the_roles_trust_allows(
     state_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,8 +21,9 @@ from ..screen.output import (
     print_json,
     styled,
 )
-from .options import Key, Yes
+from .options import Dryrun, Key, Yes
 from .people import Reason
+from .plans import print_array_plan
 from .submission import prepared
 
 arrays = typer.Typer(no_args_is_help=True, help="Arrays: many runs of one spec.")
@@ -36,13 +37,20 @@ def submit(
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="ArraySpec in YAML or JSON; - for standard input")
     ],
+    dryrun: Dryrun = False,
     idempotency_key: Key = None,
 ) -> None:
-    """Submit an array. A directory that run.job.workdir names is uploaded first, once."""
+    """Submit an array. A directory that run.job.workdir names is uploaded first, once.
+
+    With --dryrun nothing is done: it says members, waves, prices and what would be refused.
+    """
     from trainyard_sdk.upload.workdir import anchored
 
     context, spec = context_of(typer_context), read_spec(file, "array")
-    run, _ = prepared(context, anchored(spec["run"], file), dryrun=False)
+    run, upload = prepared(context, anchored(spec["run"], file), dryrun=dryrun)
+    if dryrun:
+        print_array_plan(context, context.client.plan_array({**spec, "run": run}), upload)
+        return
     made = context.client.submit_array({**spec, "run": run}, idempotency_key=idempotency_key)
     if context.json:
         print_json(made)

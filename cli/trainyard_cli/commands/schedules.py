@@ -20,8 +20,9 @@ from ..screen.output import (
     print_json,
     styled,
 )
-from .options import Yes
+from .options import Dryrun, Yes
 from .people import Reason
+from .plans import print_schedule_plan
 from .submission import prepared
 
 schedules = typer.Typer(
@@ -38,21 +39,40 @@ def add(
         str,
         typer.Argument(metavar="FILE", help="ScheduleSpec in YAML or JSON; - for standard input"),
     ],
+    dryrun: Dryrun = False,
 ) -> None:
-    """Add a schedule of a run or a chain. Directories that job.workdir names are uploaded first."""
+    """Add a schedule of a run or a chain. Directories that job.workdir names are uploaded first.
+
+    With --dryrun nothing is done: it says next times, prices and what would be refused.
+    """
     context, spec = context_of(typer_context), read_spec(file, "schedule")
-    ready = dict(spec)
-    if isinstance(spec.get("run"), dict):
-        ready["run"] = _ready(context, spec["run"], file)
-    if isinstance(spec.get("runs"), list):
-        ready["runs"] = [_ready(context, one, file) for one in ordered(spec["runs"], file)]
-    _print(context, context.client.create_schedule(ready))
+    ready, uploads = _ready(context, spec, file, dryrun=dryrun)
+    if dryrun:
+        print_schedule_plan(context, context.client.plan_schedule(ready), uploads)
+    else:
+        _print(context, context.client.create_schedule(ready))
 
 
-def _ready(context: Context, run: Json, file: str) -> Json:
+def _ready(
+    context: Context, spec: Json, file: str, *, dryrun: bool
+) -> tuple[Json, dict[str, Json]]:
+    """The spec as the API takes it, and by each run's name what went up, or would."""
     from trainyard_sdk.upload.workdir import anchored
 
-    return prepared(context, anchored(run, file), dryrun=False)[0]
+    uploads: dict[str, Json] = {}
+
+    def one(run: Json) -> Json:
+        found, upload = prepared(context, anchored(run, file), dryrun=dryrun)
+        if upload is not None:
+            uploads[str(run.get("name"))] = upload
+        return found
+
+    ready = dict(spec)
+    if isinstance(spec.get("run"), dict):
+        ready["run"] = one(spec["run"])
+    if isinstance(spec.get("runs"), list):
+        ready["runs"] = [one(run) for run in ordered(spec["runs"], file)]
+    return ready, uploads
 
 
 @schedules.command("ls")

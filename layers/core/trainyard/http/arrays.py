@@ -9,6 +9,7 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
+from trainyard.app.runs.dry_run_array import dry_run_array
 from trainyard.app.runs.list_members import list_members
 from trainyard.domain.array_records import RunArray
 from trainyard.http.answers import answer, documented
@@ -20,14 +21,23 @@ from trainyard.http.array_views import (
     ArrayView,
 )
 from trainyard.http.callers import asking
+from trainyard.http.dry_runs import DryRun
 from trainyard.http.identifiers import ArrayPath, IdempotencyKey
 from trainyard.http.identifiers import array_id as known
+from trainyard.http.many_plan_views import ArrayPlanView
 from trainyard.http.paging import DEFAULT_LIMIT, Limit, NextToken
-from trainyard.http.people import Reason
+from trainyard.http.reasons import Reason
 from trainyard.ports import Ports
 from trainyard_contracts.arrays import ArraySpec
 
 TAGS = ["arrays"]
+_SUBMITTED = documented(
+    202,
+    ArrayView,
+    "Accepted; follow the array",
+    *(403, 404, 409, 413, 415, 422),
+    also={200: ArrayPlanView},
+)
 
 
 def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
@@ -60,15 +70,18 @@ def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
         "/v1/arrays",
         tags=TAGS,
         operation_id="submitArray",
-        summary="Submit an array of runs; its first members begin at once",
-        responses=documented(
-            202, ArrayView, "Accepted; follow the array", 403, 404, 409, 413, 415, 422
-        ),
+        summary="Submit an array of runs, or with dryrun=true see what it would do and cost",
+        responses=_SUBMITTED,
     )
     def submit(
-        spec: Annotated[ArraySpec, Body()], idempotency_key: IdempotencyKey = None
+        spec: Annotated[ArraySpec, Body()],
+        dryrun: DryRun = False,
+        idempotency_key: IdempotencyKey = None,
     ) -> Response[str]:
         asker = asking(router, ports)
+        if dryrun:
+            plan = dry_run_array(ports(), spec, by=asker.person)
+            return answer(ArrayPlanView.of_array(plan, asker.why_refused(spec.run.priority)))
         return _accepted(asker.submit_array(spec, idempotency_key=idempotency_key))
 
     @router.get(

@@ -9,19 +9,29 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
+from trainyard.app.runs.dry_run_schedule import dry_run_schedule
 from trainyard.app.runs.schedules import shown
 from trainyard.domain.schedule_records import Schedule
 from trainyard.http.answers import answer, documented
 from trainyard.http.callers import asking
+from trainyard.http.dry_runs import DryRun
 from trainyard.http.identifiers import SchedulePath
 from trainyard.http.identifiers import schedule_name as known
+from trainyard.http.many_plan_views import SchedulePlanView
 from trainyard.http.paging import DEFAULT_LIMIT, Limit, NextToken
-from trainyard.http.people import Reason
+from trainyard.http.reasons import Reason
 from trainyard.http.schedule_views import SchedulePage, ScheduleSummary, ScheduleView
 from trainyard.ports import Ports
 from trainyard_contracts.schedules import ScheduleSpec
 
 TAGS = ["schedules"]
+_CREATED = documented(
+    201,
+    ScheduleView,
+    "The schedule; the same spec again is the same schedule",
+    *(403, 404, 409, 413, 415, 422),
+    also={200: SchedulePlanView},
+)
 
 
 def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
@@ -66,11 +76,16 @@ def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
         "/v1/schedules",
         tags=TAGS,
         operation_id="createSchedule",
-        summary="Create a schedule; the same again is the same schedule",
-        responses=documented(201, ScheduleView, "The schedule", 403, 404, 409, 413, 415, 422),
+        summary="Create a schedule, or with dryrun=true see when it would submit what",
+        responses=_CREATED,
     )
-    def create(spec: Annotated[ScheduleSpec, Body()]) -> Response[str]:
-        return _answer(ports(), asking(router, ports).create_schedule(spec), 201)
+    def create(spec: Annotated[ScheduleSpec, Body()], dryrun: DryRun = False) -> Response[str]:
+        asker = asking(router, ports)
+        if dryrun:
+            plan = dry_run_schedule(ports(), spec, by=asker.person)
+            refused = asker.why_refused(max(one.priority for one in spec.chain))
+            return answer(SchedulePlanView.of_schedule(plan, spec.timezone, refused))
+        return _answer(ports(), asker.create_schedule(spec), 201)
 
     @router.get(
         "/v1/schedules",

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from trainyard.app.people.caller import Caller
 from trainyard.app.people.ownership import Owned, thing_of
+from trainyard.app.runs.refusals import Refusal, noted
 from trainyard.domain.array_records import RunArray
 from trainyard.domain.audit import Act, AuditEntry
 from trainyard.domain.errors import Forbidden, TrainyardError
@@ -51,6 +52,11 @@ class Audited:
         """
         thing = None if record is None else thing_of(self._ports, record)
         raised(self._refusal(0, thing))
+
+    def why_refused(self, priority: int) -> list[Refusal]:
+        """What keeps the person from making it; for a dry run, which everybody may ask for."""
+        refused = self._refusal(priority)
+        return [] if refused is None else [noted("", refused)]
 
     def _own(self, idempotency_key: str | None) -> str | None:
         """The key among this person's: what another one made by the same key is not theirs."""

@@ -188,25 +188,39 @@ def dry_run_cluster(
         _planned(ports, way, job, first=not number)
         for number, way in enumerate(ways or [Way(named, "", 0)])
     ]
-    first, request = plans[0]
+    shown = [way for way, _ in plans] if ways else []
+    listed = _listed(ports, ways[0].spec if ways else named, plans[0][0].hourly_usd)
+    return _of_first(*plans[0], _warnings(ports, spec), shown, listed)
+
+
+def _warnings(ports: Ports, spec: ClusterSpec) -> list[str]:
+    return [
+        *filesystem_warnings(ports, spec),
+        *reached.warnings(ports, spec),
+        *buckets.warnings(ports, spec),
+    ]
+
+
+def _of_first(
+    first: PlannedWay,
+    request: BackendRequest,
+    warnings: list[str],
+    ways: list[PlannedWay],
+    listed: ListPrice | None,
+) -> DryRun:
+    """The plan that shows its first way."""
     return DryRun(
         request.operation,
         request.request,
         dict(request.files),
         None,
         first.hourly_usd,
-        [
-            *request.warnings,
-            *_unpriced(first),
-            *filesystem_warnings(ports, spec),
-            *reached.warnings(ports, spec),
-            *buckets.warnings(ports, spec),
-        ],
-        [way for way, _ in plans] if ways else [],
+        [*request.warnings, *_unpriced(first), *warnings],
+        ways,
         first.backend,
         first.zones,
         first.cannot,
-        list_price=_listed(ports, ways[0].spec if ways else named, first.hourly_usd),
+        list_price=listed,
     )
 
 

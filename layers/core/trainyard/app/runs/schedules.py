@@ -29,13 +29,25 @@ def create_schedule(ports: Ports, spec: ScheduleSpec, *, by: Person | None = Non
     """The same spec again answers with the same schedule. Raises ScheduleExists, and what
     submit_run raises.
     """
-    now, asked = ports.clock.now(), _hash(spec)
+    made = new_schedule(ports, spec, by)
     for run in spec.chain:
         cluster = check_cluster(ports, run)
         check_code(ports, run)
         check_start(ports, run, cluster)
         check_inputs(ports, run)
-    made = Schedule(
+    try:
+        stored = ports.schedules.create(made)
+    except ScheduleExists:
+        stored = ports.schedules.get(spec.name)
+        if stored.body_hash != made.body_hash:
+            raise
+    return placed(ports, stored)
+
+
+def new_schedule(ports: Ports, spec: ScheduleSpec, by: Person | None) -> Schedule:
+    """The record as it would be stored."""
+    now = ports.clock.now()
+    return Schedule(
         name=spec.name,
         spec=spec,
         created_at=now,
@@ -43,15 +55,8 @@ def create_schedule(ports: Ports, spec: ScheduleSpec, *, by: Person | None = Non
         updated_at=now,
         since=now,
         placed=UNKNOWN,
-        body_hash=asked,
+        body_hash=_hash(spec),
     )
-    try:
-        stored = ports.schedules.create(made)
-    except ScheduleExists:
-        stored = ports.schedules.get(spec.name)
-        if stored.body_hash != asked:
-            raise
-    return placed(ports, stored)
 
 
 def pause_schedule(ports: Ports, name: str) -> Schedule:
