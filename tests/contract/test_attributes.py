@@ -26,6 +26,8 @@ ALLOWED: dict[tuple[str, str], str] = {
     # Libraries that know no other way.
     ("node_agent/build_packages.py", "entry.external_attr"): "zipfile",
     ("cli/trainyard_cli/examples.py", "command.epilog"): "typer",
+    ("cli/trainyard_cli/reasons.py", "command.callback"): "typer",
+    ("cli/trainyard_cli/reasons.py", "saying.__annotations__"): "typer",
     ("localcloud/sam_on_moto/speed/partitions.py", "entry.hash_key"): "moto",
     ("localcloud/sam_on_moto/speed/partitions.py", "entry.range_key"): "moto",
     ("localcloud/sam_on_moto/speed/partitions.py", "entry.attrs"): "moto",
